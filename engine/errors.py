@@ -1,0 +1,74 @@
+"""Every error that the engine and the service raise on purpose.
+
+    RadixChatError
+    ├─ ConfigError            a setting is impossible: field, value, what would do
+    ├─ ModelLoadError         checkpoint missing, damaged or unsupported: what was missing
+    ├─ InvalidRequest
+    │  ├─ PromptTooLong       the prompt does not fit: num_tokens, limit, what limits
+    │  └─ InvalidSamplingParams
+    ├─ EngineOverloaded       try again later: waiting, limit
+    ├─ EngineStopped          __cause__ tells why
+    ├─ ConversationNotFound
+    └─ StoreError             what is on disk does not verify, or cannot be read or written
+
+Standard library only, so that a client can import it without torch.
+"""
+
+from __future__ import annotations
+
+
+class RadixChatError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class ConfigError(RadixChatError):
+    """A setting is impossible; the message names the field, the value, and what would do."""
+
+
+class ModelLoadError(RadixChatError):
+    """A checkpoint is missing, damaged or unsupported; the message says what to do."""
+
+
+class InvalidRequest(RadixChatError):
+    """The request cannot be served as asked; nothing was computed."""
+
+
+class PromptTooLong(InvalidRequest):
+    """The prompt leaves no room for an answer.
+
+    `num_tokens` is the prompt's length, `limit` the largest that would do, and `limited_by`
+    says what sets it: "context" (the model's positions) or "pool" (the KV pages).
+    """
+
+    def __init__(self, num_tokens: int, limit: int, limited_by: str) -> None:
+        self.num_tokens = num_tokens
+        self.limit = limit
+        self.limited_by = limited_by
+        super().__init__(
+            f"the prompt has {num_tokens} tokens, but the {limited_by} admits at most {limit}"
+        )
+
+
+class InvalidSamplingParams(InvalidRequest):
+    """A sampling parameter is out of range; the message shows the value and the range."""
+
+
+class EngineOverloaded(RadixChatError):
+    """Too many requests are waiting already; try again later."""
+
+    def __init__(self, waiting: int, limit: int) -> None:
+        self.waiting = waiting
+        self.limit = limit
+        super().__init__(f"{waiting} requests are waiting already, the limit is {limit}")
+
+
+class EngineStopped(RadixChatError):
+    """The engine is not running; `__cause__` tells why when it failed."""
+
+
+class ConversationNotFound(RadixChatError):
+    """No conversation has that id, or the prefix of an id is ambiguous."""
+
+
+class StoreError(RadixChatError):
+    """What is on disk does not verify, or cannot be read or written."""

@@ -1,0 +1,64 @@
+"""A decoder's dimensions, independent of the checkpoint format they were read from.
+
+Knows no tensor and no file. `engine/gguf.py` reads it from GGUF fields, `engine/weights.py`
+from a Hugging Face `config.json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class RopeScaling:
+    """How rotary frequencies are stretched beyond the trained context.
+
+    kind: "linear", "llama3" or "yarn". The other fields are the checkpoint's own, with the
+    meaning they have in its `rope_scaling`/`rope_parameters`.
+    """
+
+    kind: str
+    factor: float
+    original_max_position: int
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    attention_factor: float | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    truncate: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """The shape of one Llama-like decoder.
+
+    architecture: "llama", "mistral", "qwen2" or "qwen3". rope_freq_factors, when a checkpoint
+    ships them (GGUF `rope_freqs.weight`), divide the base frequencies and replace `rope_scaling`.
+    """
+
+    architecture: str
+    num_layers: int
+    hidden_size: int
+    intermediate_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    max_position: int
+    rms_eps: float
+    rope_theta: float
+    rope_scaling: RopeScaling | None = None
+    rope_freq_factors: tuple[float, ...] | None = None
+    tied_embeddings: bool = False
+    attention_bias: bool = False  # on q, k and v
+    attention_out_bias: bool = False  # on o (Llama's attention_bias sets both)
+    qk_norm: bool = False
+    eos_token_ids: tuple[int, ...] = ()
+    bos_token_id: int | None = None
+    name: str = field(default="", compare=False)
+
+    def kv_bytes_per_token(self, element_bytes: int) -> int:
+        """Bytes of K and V that one token occupies in all layers."""
+        return 2 * self.num_layers * self.num_kv_heads * self.head_dim * element_bytes

@@ -1,0 +1,1 @@
+"""Conversations as exact tokens, their store, and the service that answers them."""

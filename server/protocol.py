@@ -1,0 +1,214 @@
+"""What a client sees of a response: events, the record of a turn, errors as codes.
+
+Frozen values, standard library only: importable without torch, numpy or a socket. Knows no
+tokenizer, no store and no engine; the service produces these values, clients consume them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from radixchat.engine.errors import (
+    ConfigError,
+    ConversationNotFound,
+    EngineOverloaded,
+    EngineStopped,
+    InvalidRequest,
+    ModelLoadError,
+    PromptTooLong,
+    RadixChatError,
+    StoreError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An error as a client gets it: a code to act on, a sentence to show, numbers to compute with."""
+
+    code: str
+    status: int
+    message: str
+    details: dict[str, Any]
+
+
+# The most derived class first: the first match wins.
+ERROR_CODES: tuple[tuple[type[RadixChatError], str, int], ...] = (
+    (PromptTooLong, "context_length_exceeded", 400),
+    (InvalidRequest, "invalid_value", 400),
+    (ConversationNotFound, "conversation_not_found", 404),
+    (EngineOverloaded, "server_overloaded", 503),
+    (EngineStopped, "engine_failed", 500),
+    (ModelLoadError, "model_unavailable", 503),
+    (ConfigError, "invalid_configuration", 400),
+    (StoreError, "store_error", 500),
+)
+
+
+def describe_error(error: BaseException) -> ErrorInfo:
+    """The client's view of an exception; one that is not ours is a bug: `server_error`."""
+    for cls, code, status in ERROR_CODES:
+        if isinstance(error, cls):
+            return ErrorInfo(code, status, str(error), _details(error))
+    return ErrorInfo("server_error", 500, f"{type(error).__name__}: {error}", {})
+
+
+def _details(error: RadixChatError) -> dict[str, Any]:
+    match error:
+        case PromptTooLong():
+            return {
+                "n_prompt_tokens": error.num_tokens,
+                "n_ctx": error.limit,
+                "limited_by": error.limited_by,
+            }
+        case EngineOverloaded():
+            return {"waiting": error.waiting, "limit": error.limit}
+        case _:
+            return {}
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseOptions:
+    """What a client may ask of one response; the meanings are SamplingParams'."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    seed: int | None = None
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageView:
+    """One message on a conversation's path; status: "complete", "interrupted" or "error"."""
+
+    id: str
+    role: str
+    text: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationView:
+    """A conversation as a list shows it; times are seconds since the epoch."""
+
+    id: str
+    title: str
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseUsage:
+    """Tokens of one response. cached_tokens <= input_tokens - 1."""
+
+    input_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    output_tokens: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The `usage` object of the Responses API."""
+        return {
+            "input_tokens": self.input_tokens,
+            "input_tokens_details": {
+                "cached_tokens": self.cached_tokens,
+                "cache_write_tokens": self.cache_write_tokens,
+            },
+            "output_tokens": self.output_tokens,
+            "total_tokens": self.input_tokens + self.output_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTimings:
+    """Milliseconds of one response.
+
+    ttft_ms: from accepting the turn to the first token, waiting and encoding included.
+    prompt_ms: from admission to the first token. predicted_ms: from the first token to the last.
+    None: the response ended before there was a first token.
+    """
+
+    ttft_ms: float | None
+    prompt_ms: float | None
+    predicted_ms: float | None
+
+    def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
+        """The `timings` object, with llama.cpp's names."""
+        rate = None
+        if self.predicted_ms and usage.output_tokens > 1:
+            # The first token comes out of the prompt's step: n tokens span n - 1 intervals.
+            rate = round((usage.output_tokens - 1) / self.predicted_ms * 1000, 3)
+        return {
+            "ttft_ms": self.ttft_ms,
+            "prompt_ms": self.prompt_ms,
+            "predicted_ms": self.predicted_ms,
+            "cache_n": usage.cached_tokens,
+            "prompt_n": usage.input_tokens - usage.cached_tokens,
+            "predicted_n": usage.output_tokens,
+            "predicted_per_second": rate,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseCreated:
+    """The turn is accepted and stored; nothing is computed yet."""
+
+    conversation: str
+    response: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTextDelta:
+    """More text; the deltas joined are the final text."""
+
+    response: str
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseDone:
+    """The one terminal event of a response, sent after it is stored.
+
+    status: "completed", "incomplete" (reason: "max_output_tokens", "context_length" or
+    "interrupted") or "failed" (error is set). output_ids include the stop token, if one was
+    sampled; output_text does not show it.
+    """
+
+    conversation: str
+    response: str
+    status: str
+    reason: str | None
+    output_text: str
+    usage: ResponseUsage
+    timings: ResponseTimings
+    input_ids: tuple[int, ...]
+    output_ids: tuple[int, ...]
+    error: ErrorInfo | None = None
+
+    def to_turn(self, *, ids: bool = False) -> dict[str, Any]:
+        """The turn as one JSON object; with `ids`, the exact tokens too."""
+        turn: dict[str, Any] = {
+            "type": "turn",
+            "conversation": self.conversation,
+            "response": self.response,
+            "status": self.status,
+            "incomplete_details": {"reason": self.reason} if self.reason else None,
+            "output_text": self.output_text,
+            "usage": self.usage.to_dict(),
+            "timings": self.timings.to_dict(self.usage),
+        }
+        if self.error is not None:
+            turn["error"] = {
+                "code": self.error.code,
+                "message": self.error.message,
+                **self.error.details,
+            }
+        if ids:
+            turn["input_ids"] = list(self.input_ids)
+            turn["output_ids"] = list(self.output_ids)
+        return turn
+
+
+ResponseEvent = ResponseCreated | OutputTextDelta | ResponseDone
