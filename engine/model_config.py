@@ -51,6 +51,7 @@ class ModelConfig:
     rope_theta: float
     rope_scaling: RopeScaling | None = None
     rope_freq_factors: tuple[float, ...] | None = None
+    unrotated_layers: frozenset[int] = frozenset()  # layers without rotary positions (SmolLM3)
     tied_embeddings: bool = False
     attention_bias: bool = False  # on q, k and v
     attention_out_bias: bool = False  # on o (Llama's attention_bias sets both)
@@ -58,6 +59,10 @@ class ModelConfig:
     eos_token_ids: tuple[int, ...] = ()
     bos_token_id: int | None = None
     name: str = field(default="", compare=False)
+
+    def layer_rotates(self, layer: int) -> bool:
+        """Whether the layer applies rotary positions."""
+        return layer not in self.unrotated_layers
 
     def kv_bytes_per_token(self, element_bytes: int) -> int:
         """Bytes of K and V that one token occupies in all layers."""

@@ -24,7 +24,7 @@ from radixchat.engine.errors import (
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
-    """An error as a client gets it: a code to act on, a sentence to show, numbers to compute with."""
+    """An error as a client gets it: a code to act on, a sentence to show, numbers to use."""
 
     code: str
     status: int

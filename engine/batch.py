@@ -1,0 +1,84 @@
+"""One step as tensors: which tokens, at which positions, into which slots, reading which pages.
+
+Knows no weights and no tree; built from the scheduler's decision, thrown away after the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from radixchat.engine.request import Request
+from radixchat.kernels import ops
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRequest:
+    """A request and how many of its tokens, from num_computed on, this step computes."""
+
+    request: Request
+    num_tokens: int
+
+    @property
+    def samples(self) -> bool:
+        """Whether the step reaches the request's last token and so yields the next one."""
+        return self.request.num_computed + self.num_tokens == len(self.request.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows of all scheduled requests one after another, padded to ops.ROW_ALIGNMENT.
+
+    tokens, positions: int64 [rows]; slots: int64 [real rows]; query_starts: first row of each
+    request and the number of real rows; kv_lengths: positions that exist after the step;
+    page_tables: int64 [pages] each; sample_rows: the last row of each request that samples.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    slots: Tensor
+    query_starts: list[int]
+    kv_lengths: list[int]
+    page_tables: list[Tensor]
+    sample_rows: Tensor
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that belong to requests, without the padding."""
+        return self.query_starts[-1]
+
+
+def build_batch(scheduled: Sequence[ScheduledRequest], page_size: int, device: str) -> Batch:
+    """Lay the scheduled requests out as one ragged batch on the device."""
+    tokens: list[int] = []
+    positions: list[int] = []
+    slots: list[Tensor] = []
+    query_starts, kv_lengths, sample_rows = [0], [], []
+    page_tables: list[Tensor] = []
+    for item in scheduled:
+        request, start = item.request, item.request.num_computed
+        end = start + item.num_tokens
+        assert request.allocation is not None
+        table = torch.tensor(request.allocation.pages, dtype=torch.int64)
+        where = torch.arange(start, end)
+        slots.append(table[where // page_size] * page_size + where % page_size)
+        tokens += request.tokens[start:end]
+        positions += range(start, end)
+        query_starts.append(len(tokens))
+        kv_lengths.append(end)
+        page_tables.append(table.to(device))
+        if item.samples:
+            sample_rows.append(len(tokens) - 1)
+    padding = [0] * (-len(tokens) % ops.ROW_ALIGNMENT)
+    return Batch(
+        tokens=torch.tensor(tokens + padding, device=device),
+        positions=torch.tensor(positions + padding, device=device),
+        slots=torch.cat(slots).to(device),
+        query_starts=query_starts,
+        kv_lengths=kv_lengths,
+        page_tables=page_tables,
+        sample_rows=torch.tensor(sample_rows, dtype=torch.int64, device=device),
+    )

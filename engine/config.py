@@ -1,0 +1,139 @@
+"""Settings as asked (`EngineConfig`) and as resolved for one model (`EnginePlan`).
+
+Both are frozen. Nothing is looked up after `resolve`: modules get the numbers they need. Knows no
+command line, no environment and no file.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from radixchat.engine.errors import ConfigError, PromptTooLong
+from radixchat.engine.model_config import ModelConfig
+
+# Four full contexts: enough for a handful of live conversations; the pool's memory is only
+# touched as pages are first used.
+DEFAULT_POOL_CONTEXTS = 4
+# Of the machine's memory, what the default pool may take at most.
+DEFAULT_POOL_MEMORY_SHARE = 0.25
+KV_ELEMENT_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """What a user may set; None means: choose for this model and machine.
+
+    page_size: tokens a page. pool_tokens: tokens the KV pool holds, rounded down to pages.
+    prefix_cache: False computes every prompt in full. threads: CPU threads of a forward pass.
+    max_running: requests in one step. max_step_tokens: tokens computed in one step, decodes first;
+    at least max_running, so that no answer ever waits for another.
+    max_waiting: requests that may wait for admission before others are refused.
+    """
+
+    page_size: int = 16
+    pool_tokens: int | None = None
+    prefix_cache: bool = True
+    threads: int | None = None
+    max_running: int = 16
+    max_step_tokens: int = 256
+    max_waiting: int = 256
+
+    def __post_init__(self) -> None:
+        for name in ("page_size", "pool_tokens", "threads", "max_running", "max_step_tokens"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; it must be 1 or more")
+        if self.max_step_tokens < self.max_running:
+            raise ConfigError(
+                f"max_step_tokens is {self.max_step_tokens}, less than max_running; "
+                f"it must be {self.max_running} or more"
+            )
+        if self.max_waiting < 0:
+            raise ConfigError(f"max_waiting is {self.max_waiting}; it must be 0 or more")
+
+    def resolve(self, model: ModelConfig) -> EnginePlan:
+        """The plan for one model on this machine; raises ConfigError when it cannot work."""
+        per_token = model.kv_bytes_per_token(KV_ELEMENT_BYTES)
+        pool_tokens = self.pool_tokens or default_pool_tokens(model.max_position, per_token)
+        if pool_tokens < self.page_size:
+            raise ConfigError(
+                f"pool_tokens is {pool_tokens}, less than one page of {self.page_size} tokens; "
+                f"set at least {self.page_size}"
+            )
+        needed = pool_tokens * per_token
+        if needed > memory_bytes():
+            raise ConfigError(
+                f"pool_tokens is {pool_tokens}: its KV needs {needed / 2**30:.1f} GiB, the machine "
+                f"has {memory_bytes() / 2**30:.1f} GiB; at most {memory_bytes() // per_token} fit"
+            )
+        return EnginePlan(
+            page_size=self.page_size,
+            num_pages=pool_tokens // self.page_size,
+            prefix_cache=self.prefix_cache,
+            threads=self.threads or usable_cores(),
+            max_running=self.max_running,
+            max_step_tokens=self.max_step_tokens,
+            max_waiting=self.max_waiting,
+            max_position=model.max_position,
+            kv_bytes_per_token=per_token,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """Every number the engine runs with."""
+
+    page_size: int
+    num_pages: int
+    prefix_cache: bool
+    threads: int
+    max_running: int
+    max_step_tokens: int
+    max_waiting: int
+    max_position: int
+    kv_bytes_per_token: int
+
+    @property
+    def pool_tokens(self) -> int:
+        """Tokens the whole pool holds."""
+        return self.num_pages * self.page_size
+
+    @property
+    def max_tokens(self) -> int:
+        """The longest a request may become, prompt and answer: it must fit the pool alone."""
+        return min(self.max_position, self.pool_tokens)
+
+    def validate_prompt(self, num_tokens: int) -> None:
+        """Raise PromptTooLong unless the prompt and one token of answer fit context and pool."""
+        limit = self.max_tokens - 1
+        if num_tokens > limit:
+            limited_by = "context" if self.max_position <= self.pool_tokens else "pool"
+            raise PromptTooLong(num_tokens, limit, limited_by)
+
+    def __str__(self) -> str:
+        cache = "prefix cache on" if self.prefix_cache else "prefix cache off"
+        return (
+            f"{self.num_pages} pages of {self.page_size} tokens "
+            f"({self.pool_tokens * self.kv_bytes_per_token / 2**20:.0f} MiB of KV at most), "
+            f"{cache}, context {self.max_position}, {self.threads} threads, "
+            f"{self.max_step_tokens} tokens a step"
+        )
+
+
+def default_pool_tokens(max_position: int, bytes_per_token: int) -> int:
+    """Four contexts, or what a quarter of the machine's memory holds."""
+    affordable = int(memory_bytes() * DEFAULT_POOL_MEMORY_SHARE) // bytes_per_token
+    return min(DEFAULT_POOL_CONTEXTS * max_position, affordable)
+
+
+def memory_bytes() -> int:
+    """The machine's physical memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def usable_cores() -> int:
+    """Cores this process may run on, which a container may restrict."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,48 @@
+"""`Engine`: submit, cancel, step. Synchronous, no I/O, no thread: whoever holds it drives it.
+
+Knows tokens, not text: no tokenizer, no template, no conversation.
+"""
+
+from __future__ import annotations
+
+from radixchat.engine.config import EngineConfig
+from radixchat.engine.request import Request, TokenEvent
+from radixchat.engine.runner import Runner
+from radixchat.engine.scheduler import Scheduler
+from radixchat.engine.weights import Checkpoint
+from radixchat.radix.cache import PageCache, PrefixCache, UncachedPages
+
+
+class Engine:
+    """Answers requests with one model over one pool of KV pages."""
+
+    def __init__(self, checkpoint: Checkpoint, config: EngineConfig) -> None:
+        self.plan = config.resolve(checkpoint.config)
+        pages, page_size = self.plan.num_pages, self.plan.page_size
+        self.cache: PageCache = (
+            PrefixCache(pages, page_size)
+            if self.plan.prefix_cache
+            else UncachedPages(pages, page_size)
+        )
+        self.scheduler = Scheduler(self.cache, self.plan)
+        self.runner = Runner(checkpoint, self.plan)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` has anything to do."""
+        return self.scheduler.has_work
+
+    def submit(self, request: Request) -> None:
+        """Queue a request. Raises PromptTooLong or EngineOverloaded; then nothing has changed."""
+        self.scheduler.add(request)
+
+    def cancel(self, request_id: int) -> None:
+        """End a request; the next step reports it, with what it cost. Unknown ids are ignored."""
+        self.scheduler.cancel(request_id)
+
+    def step(self) -> list[TokenEvent]:
+        """Compute one token budget's worth; what happened to each request, in order."""
+        self.scheduler.stats.steps += 1
+        scheduled = self.scheduler.schedule()
+        sampled = self.runner.run(scheduled) if scheduled else []
+        return self.scheduler.update(scheduled, sampled)

@@ -1,0 +1,171 @@
+"""Who computes what in the next step, and what a step's tokens mean for each request.
+
+Owns the waiting and the running requests and their allocations. No tensor and no clock. A step
+has a token budget: one token for every request that is only behind by one (they are talking),
+then prefill chunks in order of arrival. Nothing here knows a phase: `num_computed` chases
+`len(tokens)`, and a prefix hit is merely a head start.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from radixchat.engine.batch import ScheduledRequest
+from radixchat.engine.config import EnginePlan
+from radixchat.engine.errors import EngineOverloaded
+from radixchat.engine.request import FinishReason, Request, TokenEvent
+from radixchat.engine.stats import EngineStats
+from radixchat.radix.cache import PageCache
+
+
+class Scheduler:
+    """Continuous batching with chunked prefill (Orca, OSDI'22; Sarathi-Serve, OSDI'24)."""
+
+    def __init__(self, cache: PageCache, plan: EnginePlan) -> None:
+        self._cache = cache
+        self._plan = plan
+        self._waiting: deque[Request] = deque()
+        self._running: list[Request] = []  # in order of admission
+        self._events: list[TokenEvent] = []  # of requests that ended outside a step's forward
+        self.stats = EngineStats()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would compute or report anything."""
+        return bool(self._waiting or self._running or self._events)
+
+    @property
+    def num_waiting(self) -> int:
+        """Requests not yet admitted."""
+        return len(self._waiting)
+
+    @property
+    def num_running(self) -> int:
+        """Requests that hold pages."""
+        return len(self._running)
+
+    def add(self, request: Request) -> None:
+        """Queue a request whose prompt fits (EnginePlan.validate_prompt)."""
+        self._plan.validate_prompt(request.num_prompt)
+        if len(self._waiting) >= self._plan.max_waiting:
+            raise EngineOverloaded(len(self._waiting), self._plan.max_waiting)
+        self._waiting.append(request)
+
+    def cancel(self, request_id: int) -> None:
+        """End a request now; what it computed is committed. Unknown or ended ids are ignored."""
+        for request in (*self._running, *self._waiting):
+            if request.id == request_id:
+                self._finish(request, FinishReason.CANCELLED)
+                return
+
+    def schedule(self) -> list[ScheduledRequest]:
+        """Decide the next step and take the pages it writes; [] when nothing can run."""
+        budget = self._plan.max_step_tokens
+        scheduled: list[ScheduledRequest] = []
+        talking = [r for r in self._running if len(r.tokens) - r.num_computed == 1]
+        for request in (*talking, *(r for r in self._running if r not in talking)):
+            if budget == 0:
+                break
+            if request.allocation is None or not self._grow(request):
+                continue  # preempted to make room for an older one, or by itself
+            count = min(budget, len(request.tokens) - request.num_computed)
+            scheduled.append(ScheduledRequest(request, count))
+            budget -= count
+        scheduled = [item for item in scheduled if item.request.allocation is not None]
+        while budget > 0 and self._admit():
+            request = self._running[-1]
+            count = min(budget, len(request.tokens) - request.num_computed)
+            scheduled.append(ScheduledRequest(request, count))
+            budget -= count
+        return scheduled
+
+    def update(self, scheduled: list[ScheduledRequest], sampled: list[int]) -> list[TokenEvent]:
+        """Record a step: commit what was computed, append what was sampled, end who is done."""
+        tokens = iter(sampled)
+        for item in scheduled:
+            request, samples = item.request, item.samples
+            request.num_computed += item.num_tokens
+            if not samples:
+                self._commit(request)
+                continue
+            if request.num_computed == request.num_prompt:
+                self._commit(request)
+            token = next(tokens)
+            request.tokens.append(token)
+            reason = self._reason_to_stop(request, token)
+            if reason is None:
+                self._events.append(TokenEvent(request.id, token))
+            else:
+                self._finish(request, reason, token)
+        events, self._events = self._events, []
+        return events
+
+    def _reason_to_stop(self, request: Request, token: int) -> FinishReason | None:
+        if token in request.stop_ids:
+            return FinishReason.STOP
+        if request.num_output == request.sampling.max_tokens:
+            return FinishReason.LENGTH
+        if len(request.tokens) >= self._plan.max_tokens:
+            return FinishReason.CONTEXT
+        return None
+
+    def _admit(self) -> bool:
+        """Move the head of the queue to running if pages and a place are there."""
+        if not self._waiting or len(self._running) >= self._plan.max_running:
+            return False
+        request = self._waiting[0]
+        allocation = self._cache.allocate(request.tokens, request.namespace)
+        if allocation is None and not self._running:
+            # Alone, and still no room: pages that a matched path holds twice (a page shared in
+            # part exists once per branch) are in the way. Without the match it fits: add() saw
+            # to that.
+            self._cache.flush()
+            allocation = self._cache.allocate(request.tokens, request.namespace)
+            assert allocation is not None, "a request that fits the pool alone was refused"
+        if allocation is None:
+            return False
+        self._waiting.popleft()
+        request.allocation = allocation
+        request.num_computed = allocation.num_cached
+        if request.num_cached is None:
+            request.num_cached = allocation.num_cached
+        self._running.append(request)
+        return True
+
+    def _grow(self, request: Request) -> bool:
+        """Pages for all of the request's tokens, preempting the youngest until there is room."""
+        assert request.allocation is not None
+        while not self._cache.extend(request.allocation, len(request.tokens)):
+            youngest = self._running[-1]
+            self._preempt(youngest)
+            if youngest is request:
+                return False
+        return True
+
+    def _preempt(self, request: Request) -> None:
+        """Give the pages back through the tree and queue again; usually a hit pays for it."""
+        self._release(request)
+        request.num_computed = 0
+        self._waiting.appendleft(request)
+        self.stats.preemptions += 1
+
+    def _finish(self, request: Request, reason: FinishReason, token: int | None = None) -> None:
+        if request.allocation is not None:
+            self._release(request)
+        else:
+            self._waiting.remove(request)
+        self._events.append(TokenEvent(request.id, token, reason, request.usage()))
+        self.stats.finish(request, reason)
+
+    def _release(self, request: Request) -> None:
+        """The only way a running request lets go of its pages: finish, cancel and preemption."""
+        assert request.allocation is not None
+        self._commit(request)
+        self._cache.release(request.allocation)
+        request.allocation = None
+        self._running.remove(request)
+
+    def _commit(self, request: Request) -> None:
+        assert request.allocation is not None
+        computed = request.tokens[: request.num_computed]
+        request.num_written += self._cache.commit(request.allocation, computed)

@@ -1,0 +1,33 @@
+"""Counters of one engine since it started. Plain integers; whoever shows them computes ratios."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from radixchat.engine.request import FinishReason, Request
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """Tokens and events so far.
+
+    prompt_tokens == cached_tokens + what the finished requests computed: a recomputation after a
+    preemption is counted in neither.
+    """
+
+    steps: int = 0
+    requests: int = 0
+    cancelled: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    preemptions: int = 0
+
+    def finish(self, request: Request, reason: FinishReason) -> None:
+        """Count a request that ended."""
+        usage = request.usage()
+        self.requests += 1
+        self.cancelled += reason is FinishReason.CANCELLED
+        self.prompt_tokens += usage.input_tokens
+        self.cached_tokens += usage.cached_tokens
+        self.output_tokens += usage.output_tokens

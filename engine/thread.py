@@ -1,0 +1,138 @@
+"""The thread that runs an Engine, and the two hand-overs between it and an event loop.
+
+    loop                                  engine thread
+    generate(request) ── inbox ─────────► submit, cancel
+                                          step, step, step ...
+    deliver(events) ◄─ one call_soon_threadsafe per step
+
+Everything the engine owns is touched by its thread only, everything else by the loop only, so
+there is no lock. Knows no text and no conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncGenerator
+
+from radixchat.engine.engine import Engine
+from radixchat.engine.errors import EngineStopped, RadixChatError
+from radixchat.engine.request import FinishReason, Request, TokenEvent
+
+
+class EngineThread:
+    """Runs one engine for one event loop.
+
+    When a step raises, every open stream and every later call gets EngineStopped with the
+    failure as its cause; the engine is not used again.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._inbox: queue.SimpleQueue[Request | int | None] = queue.SimpleQueue()
+        self._streams: dict[int, asyncio.Queue[TokenEvent | EngineStopped]] = {}
+        self._stopped: EngineStopped | None = EngineStopped("the engine was not started")
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+
+    def start(self) -> None:
+        """Begin to serve the running event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._stopped = None
+        self._thread.start()
+
+    async def generate(self, request: Request) -> AsyncGenerator[TokenEvent]:
+        """The request's events, up to the one with `finish`.
+
+        Leaving the iteration early cancels the request; what was computed stays in the cache.
+        Raises EngineStopped; PromptTooLong and EngineOverloaded as Engine.submit does.
+        """
+        if self._stopped is not None:
+            raise self._stopped
+        assert request.id not in self._streams, f"request id {request.id} is in use"
+        stream: asyncio.Queue[TokenEvent | EngineStopped] = asyncio.Queue()
+        self._streams[request.id] = stream
+        self._inbox.put(request)
+        finished = False
+        try:
+            while not finished:
+                event = await stream.get()
+                if isinstance(event, EngineStopped):
+                    raise event
+                finished = event.finish is not None
+                if event.error is not None:
+                    raise event.error
+                yield event
+        finally:
+            del self._streams[request.id]
+            if not finished:
+                self.cancel(request.id)
+
+    def cancel(self, request_id: int) -> None:
+        """End a request at the next step; its stream then gets its last event."""
+        self._inbox.put(request_id)
+
+    async def stop(self) -> None:
+        """Finish the step that runs, then end the thread; open streams get EngineStopped."""
+        if self._stopped is None:
+            self._inbox.put(None)
+            await asyncio.to_thread(self._thread.join)
+            self._close(EngineStopped("the engine was stopped"))
+
+    def _run(self) -> None:
+        try:
+            while self._take_in():
+                events = self._engine.step()
+                if events:
+                    self._hand_over(events)
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it ends every stream
+            stopped = EngineStopped(f"the engine failed: {type(failure).__name__}: {failure}")
+            stopped.__cause__ = failure
+            self._hand_over(stopped)
+
+    def _take_in(self) -> bool:
+        """Pass on what the loop asked for, waiting when there is nothing else to do."""
+        while True:
+            try:
+                command = self._inbox.get(block=not self._engine.has_work)
+            except queue.Empty:
+                return True
+            if command is None:
+                return False
+            if isinstance(command, int):
+                self._engine.cancel(command)
+            else:
+                self._submit(command)
+
+    def _submit(self, request: Request) -> None:
+        try:
+            self._engine.submit(request)
+        except RadixChatError as refusal:
+            self._hand_over([refused(request, refusal)])
+
+    def _hand_over(self, news: list[TokenEvent] | EngineStopped) -> None:
+        try:
+            if isinstance(news, EngineStopped):
+                self._loop.call_soon_threadsafe(self._close, news)
+            else:
+                self._loop.call_soon_threadsafe(self._deliver, news)
+        except RuntimeError:
+            # The loop is closed: nobody is left to tell, and nothing left to serve.
+            self._inbox.put(None)
+
+    def _deliver(self, events: list[TokenEvent]) -> None:
+        for event in events:
+            stream = self._streams.get(event.request_id)
+            if stream is not None:
+                stream.put_nowait(event)
+
+    def _close(self, stopped: EngineStopped) -> None:
+        self._stopped = stopped
+        for stream in self._streams.values():
+            stream.put_nowait(stopped)
+
+
+def refused(request: Request, error: RadixChatError) -> TokenEvent:
+    """The only event of a request that the engine did not take."""
+    return TokenEvent(request.id, None, FinishReason.FAILED, request.usage(), error)
