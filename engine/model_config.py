@@ -36,8 +36,7 @@ class ModelConfig:
 
     architecture: "llama", "mistral", "qwen2", "qwen3" or "smollm3". rope_freq_factors, when a
     checkpoint ships them (GGUF `rope_freqs.weight`), divide the base frequencies and replace
-    `rope_scaling`. rope_layers, one flag a layer, is False where a layer has no rotary at all
-    (SmolLM3: every fourth); None: every layer rotates.
+    `rope_scaling`.
     """
 
     architecture: str
@@ -53,7 +52,6 @@ class ModelConfig:
     rope_theta: float
     rope_scaling: RopeScaling | None = None
     rope_freq_factors: tuple[float, ...] | None = None
-    rope_layers: tuple[bool, ...] | None = None
     unrotated_layers: frozenset[int] = frozenset()  # layers without rotary positions (SmolLM3)
     tied_embeddings: bool = False
     attention_bias: bool = False  # on q, k and v
