@@ -5,10 +5,13 @@ Knows tokens, not text: no tokenizer, no template, no conversation.
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.runner import Runner
 from radixchat.engine.scheduler import Scheduler
+from radixchat.engine.stats import EngineSnapshot
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.cache import PageCache, PrefixCache, UncachedPages
 
@@ -31,6 +34,16 @@ class Engine:
     def has_work(self) -> bool:
         """Whether `step` has anything to do."""
         return self.scheduler.has_work
+
+    def snapshot(self) -> EngineSnapshot:
+        """The counters and the state of queue and pool, as a value for other threads."""
+        return EngineSnapshot(
+            **asdict(self.scheduler.stats),
+            waiting=self.scheduler.num_waiting,
+            running=self.scheduler.num_running,
+            pages=self.cache.num_pages,
+            pages_free=self.cache.num_free_pages,
+        )
 
     def submit(self, request: Request) -> None:
         """Queue a request. Raises PromptTooLong or EngineOverloaded; then nothing has changed."""

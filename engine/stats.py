@@ -1,4 +1,7 @@
-"""Counters of one engine since it started. Plain integers; whoever shows them computes ratios."""
+"""Counters of one engine since it started, and their frozen copies for other threads.
+
+Plain integers; whoever shows them computes ratios.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from radixchat.engine.request import FinishReason, Request
 class EngineStats:
     """Tokens and events so far.
 
-    prompt_tokens == cached_tokens + what the finished requests computed: a recomputation after a
-    preemption is counted in neither.
+    prompt_tokens == cached_tokens + what the finished requests had to compute of their prompts;
+    a recomputation after a preemption is counted in neither.
     """
 
     steps: int = 0
@@ -31,3 +34,20 @@ class EngineStats:
         self.prompt_tokens += usage.input_tokens
         self.cached_tokens += usage.cached_tokens
         self.output_tokens += usage.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSnapshot:
+    """The counters and the state of queue and pool after one step; numbers as in EngineStats."""
+
+    steps: int = 0
+    requests: int = 0
+    cancelled: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    preemptions: int = 0
+    waiting: int = 0
+    running: int = 0
+    pages: int = 0
+    pages_free: int = 0

@@ -19,17 +19,19 @@ from collections.abc import AsyncGenerator
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineStopped, RadixChatError
 from radixchat.engine.request import FinishReason, Request, TokenEvent
+from radixchat.engine.stats import EngineSnapshot
 
 
 class EngineThread:
     """Runs one engine for one event loop.
 
     When a step raises, every open stream and every later call gets EngineStopped with the
-    failure as its cause; the engine is not used again.
+    failure as its cause; the engine is not used again. `snapshot` is as of the last step.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.snapshot = engine.snapshot()
         self._inbox: queue.SimpleQueue[Request | int | None] = queue.SimpleQueue()
         self._streams: dict[int, asyncio.Queue[TokenEvent | EngineStopped]] = {}
         self._stopped: EngineStopped | None = EngineStopped("the engine was not started")
@@ -116,12 +118,13 @@ class EngineThread:
             if isinstance(news, EngineStopped):
                 self._loop.call_soon_threadsafe(self._close, news)
             else:
-                self._loop.call_soon_threadsafe(self._deliver, news)
+                self._loop.call_soon_threadsafe(self._deliver, news, self._engine.snapshot())
         except RuntimeError:
             # The loop is closed: nobody is left to tell, and nothing left to serve.
             self._inbox.put(None)
 
-    def _deliver(self, events: list[TokenEvent]) -> None:
+    def _deliver(self, events: list[TokenEvent], snapshot: EngineSnapshot) -> None:
+        self.snapshot = snapshot
         for event in events:
             stream = self._streams.get(event.request_id)
             if stream is not None:

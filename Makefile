@@ -1,0 +1,34 @@
+# Two commands do all the set-up: `make chat` and `make test`. A command that is interrupted can
+# simply be run again: the stamp is written last.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: chat test test-fast lint setup clean
+
+chat: $(STAMP)
+	@$(BIN)/radixchat chat
+
+test: $(STAMP)
+	@$(BIN)/radixchat models pull
+	$(BIN)/pytest
+
+test-fast: $(STAMP)
+	$(BIN)/pytest -m "not slow"
+
+lint: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+setup: $(STAMP)
+	@$(BIN)/radixchat models pull
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "radixchat needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another: make $(MAKECMDGOALS) PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint]'
+	@touch $@
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

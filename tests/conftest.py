@@ -1,0 +1,49 @@
+"""What every test runs under. Knows no test."""
+
+from __future__ import annotations
+
+import os
+
+# Triton decides between interpreter and compiler when a kernel module is imported.
+os.environ.setdefault("TRITON_INTERPRET", "1")
+
+import json
+import lzma
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radixchat.engine.model_store import DEFAULT_MODEL, ModelStore
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of shared chats and templates, beside the checkout."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"no shared data at {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def shared_chats(shared_data: Path) -> Callable[[str], Iterator[dict[str, Any]]]:
+    """Reads one of the shared chat files, a chat at a time."""
+
+    def read(name: str) -> Iterator[dict[str, Any]]:
+        with lzma.open(shared_data / "chat" / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield json.loads(line)
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def default_model() -> Path:
+    """The default model's file; `make test` fetches it first."""
+    path = ModelStore.default().find(DEFAULT_MODEL)
+    if path is None:
+        pytest.skip(f"{DEFAULT_MODEL} is not installed: radixchat models pull {DEFAULT_MODEL}")
+    return path
