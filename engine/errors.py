@@ -9,6 +9,7 @@
     ├─ EngineOverloaded       try again later: waiting, limit
     ├─ EngineStopped          __cause__ tells why
     ├─ ConversationNotFound
+    ├─ ConversationLocked     another turn runs, or the tip moved: retry_after_ms
     └─ StoreError             what is on disk does not verify, or cannot be read or written
 
 Standard library only, so that a client can import it without torch.
@@ -68,6 +69,17 @@ class EngineStopped(RadixChatError):
 
 class ConversationNotFound(RadixChatError):
     """No conversation has that id, or the prefix of an id is ambiguous."""
+
+
+class ConversationLocked(RadixChatError):
+    """Another turn of the conversation is running, or it moved on since it was read.
+
+    retry_after_ms: when to try again; 0 means to read the conversation again at once.
+    """
+
+    def __init__(self, message: str, retry_after_ms: int) -> None:
+        self.retry_after_ms = retry_after_ms
+        super().__init__(message)
 
 
 class StoreError(RadixChatError):

@@ -11,6 +11,7 @@ from typing import Any
 
 from radixchat.engine.errors import (
     ConfigError,
+    ConversationLocked,
     ConversationNotFound,
     EngineOverloaded,
     EngineStopped,
@@ -37,6 +38,7 @@ ERROR_CODES: tuple[tuple[type[RadixChatError], str, int], ...] = (
     (PromptTooLong, "context_length_exceeded", 400),
     (InvalidRequest, "invalid_value", 400),
     (ConversationNotFound, "conversation_not_found", 404),
+    (ConversationLocked, "conversation_locked", 409),
     (EngineOverloaded, "server_overloaded", 503),
     (EngineStopped, "engine_failed", 500),
     (ModelLoadError, "model_unavailable", 503),
@@ -63,6 +65,8 @@ def _details(error: RadixChatError) -> dict[str, Any]:
             }
         case EngineOverloaded():
             return {"waiting": error.waiting, "limit": error.limit}
+        case ConversationLocked():
+            return {"retry_after_ms": error.retry_after_ms}
         case _:
             return {}
 

@@ -1,0 +1,119 @@
+"""One node of the message tree: its text, its exact token ids, and the id that both give it.
+
+A message's id is a hash of its content *and its parent's id*. So two conversations that share
+a prefix share the rows that store it, a fork or a re-sent turn costs only what is new, and two
+writers that store the same node agree without asking each other. Knows no database.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from radixchat.engine.errors import InvalidRequest
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A user's turn before it is stored.
+
+    token_ids: everything that it adds to the prompt: the end of the turn before, the turn
+    itself, and the generation prompt that the answer follows. absolute: they are the whole
+    prompt, from its first token; the ids before them on the path no longer count.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    absolute: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A stored node. The ids along a path, from its last absolute node on, are the conversation.
+
+    parent: id of the node before it; None at the root. role: "system", "user" or "assistant".
+    token_ids, absolute: a user node holds what NewMessage says, an assistant node the sampled
+    ids; a system node may hold none, being rendered with the first user turn.
+    status: "complete"; "interrupted", cut short by a person, a crash or a limit; or "error".
+    render_hash: which model, tokenizer and template made the ids; "" where there are none.
+    created_at: seconds since the epoch; of the first time, where several stored the same node.
+    """
+
+    id: str
+    parent: str | None
+    role: str
+    text: str
+    token_ids: tuple[int, ...]
+    absolute: bool
+    status: str
+    render_hash: str
+    created_at: float
+
+
+def message_id(
+    *,
+    parent: str | None,
+    role: str,
+    text: str,
+    token_ids: Sequence[int],
+    absolute: bool,
+    status: str,
+    render_hash: str,
+) -> str:
+    """ "msg_" and the blake2b-16 of the canonical JSON of everything but the time.
+
+    The status counts: an interrupted answer is another node than a complete one of equal text.
+    """
+    content = {
+        "absolute": absolute,
+        "parent": parent,
+        "render_hash": render_hash,
+        "role": role,
+        "status": status,
+        "text": text,
+        "token_ids": list(token_ids),
+    }
+    canonical = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return "msg_" + hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def check_text(what: str, text: str) -> str:
+    """The text; raises InvalidRequest where it cannot be encoded as UTF-8.
+
+    Python makes lone surrogates of undecodable bytes and of half an escaped emoji. They have
+    no UTF-8 form, so they could neither be tokenized nor stored nor sent.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        code = f"U+{ord(text[error.start]):04X}"
+        raise InvalidRequest(
+            f"{what} is not valid Unicode: a lone surrogate, {code}, at character {error.start}"
+        ) from None
+    return text
+
+
+def pack_ids(token_ids: Sequence[int]) -> bytes:
+    """Token ids as little-endian int32; raises InvalidRequest for an id out of range."""
+    if token_ids and not 0 <= min(token_ids) <= max(token_ids) < 2**31:
+        wrong = next(token for token in token_ids if not 0 <= token < 2**31)
+        raise InvalidRequest(f"token id {wrong} is out of range; allowed: 0 to 2**31 - 1")
+    return _little_endian(array("i", token_ids)).tobytes()
+
+
+def unpack_ids(packed: bytes) -> tuple[int, ...]:
+    """The inverse of pack_ids; raises ValueError where the length is no multiple of 4."""
+    ids = array("i")
+    ids.frombytes(packed)
+    return tuple(_little_endian(ids))
+
+
+def _little_endian(ids: array[int]) -> array[int]:
+    assert ids.itemsize == 4, "a C int has four bytes wherever Python runs today"
+    if sys.byteorder == "big":
+        ids.byteswap()
+    return ids

@@ -1,0 +1,270 @@
+"""The store's rows as values, and the statements that read and write one thing each.
+
+Every function takes the open database and is a part of the caller's transaction. Knows the
+schema; knows no lock, no owner, and not when a change is allowed: that is `store.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlite_utils import Database
+
+from radixchat.engine.errors import ConversationNotFound, InvalidRequest
+from radixchat.server.message import Message, message_id, pack_ids, unpack_ids
+
+IN_PROGRESS = "in_progress"
+
+# A message's status by that of the response that made it.
+MESSAGE_STATUS = {"completed": "complete", "incomplete": "interrupted", "failed": "error"}
+
+_CONVERSATION = """
+SELECT c.id, c.title, c.tip, root.text AS system, c.created_at, c.updated_at
+FROM conversation AS c LEFT JOIN message AS root ON root.id = c.root
+"""
+
+_RESPONSE = """
+SELECT id, conversation, question, answer, status, reason, error, options, usage, timings,
+       created_at, updated_at
+FROM response
+"""
+
+_PATH = """
+WITH RECURSIVE path(id, depth) AS (
+    SELECT :tip, 0
+    UNION ALL
+    SELECT message.parent, depth + 1 FROM path JOIN message USING (id)
+    WHERE message.parent IS NOT NULL
+    LIMIT (SELECT coalesce(max(rowid), 0) + 1 FROM message)  -- ends a loop, which only damage makes
+)
+SELECT message.* FROM path JOIN message USING (id) ORDER BY depth DESC
+"""
+
+# Every message that a conversation has passed: its tip, its turns, and all their ancestors.
+_OWN_MESSAGE = """
+WITH RECURSIVE own(id) AS (
+    SELECT id FROM (
+        SELECT tip AS id FROM conversation WHERE id = :conversation
+        UNION SELECT question FROM response WHERE conversation = :conversation
+        UNION SELECT answer FROM response WHERE conversation = :conversation
+    )
+    UNION
+    SELECT message.parent FROM own JOIN message USING (id)
+)
+SELECT role FROM own JOIN message USING (id) WHERE id = :message
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """A conversation: its last message `tip` (None: nothing yet), its system message's text.
+
+    updated_at: seconds since the epoch of the last turn begun or finished, or of an undo.
+    """
+
+    id: str
+    title: str
+    tip: str | None
+    system: str | None
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseRow:
+    """One turn of a conversation: the user's message `question`, and the `answer` to it.
+
+    status: "in_progress", "completed", "incomplete" or "failed". answer: None while in progress,
+    and where nothing was generated. updated_at: the last sign of life while in progress.
+    """
+
+    id: str
+    conversation: str
+    question: str
+    answer: str | None
+    status: str
+    reason: str | None
+    error: str | None
+    options: dict[str, Any]
+    usage: dict[str, Any]
+    timings: dict[str, Any]
+    created_at: float
+    updated_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a response ended: "completed", "incomplete" or "failed", and what it had generated."""
+
+    status: str
+    reason: str | None
+    text: str
+    token_ids: tuple[int, ...]
+    usage: Mapping[str, Any]
+    timings: Mapping[str, Any]
+    error: str | None = None
+
+
+def select(db: Database, sql: str, **values: object) -> list[dict[str, Any]]:
+    """All rows at once: a statement left half read would hold its snapshot of the file."""
+    return list(db.query(sql, values))
+
+
+def find_conversation(db: Database, conversation: str) -> ConversationRow:
+    """The conversation of that full id; raises ConversationNotFound."""
+    for row in select(db, f"{_CONVERSATION} WHERE c.id = :id", id=conversation):
+        return ConversationRow(**row)
+    raise ConversationNotFound(f"there is no conversation {conversation!r}")
+
+
+def list_conversations(db: Database, limit: int) -> list[ConversationRow]:
+    """The conversations last changed, newest first."""
+    newest = f"{_CONVERSATION} ORDER BY c.updated_at DESC, c.id DESC LIMIT :limit"
+    return [ConversationRow(**row) for row in select(db, newest, limit=limit)]
+
+
+def find_path(db: Database, tip: str) -> list[Message]:
+    """From the root, or from the first message that the file still has, to `tip`."""
+    rows = select(db, _PATH, tip=tip)
+    return [_message(row) for row in rows]
+
+
+def find_role(db: Database, conversation: str, message: str) -> str:
+    """The role of a message that the conversation has passed; raises InvalidRequest."""
+    for row in select(db, _OWN_MESSAGE, conversation=conversation, message=message):
+        return str(row["role"])
+    raise InvalidRequest(f"conversation {conversation} has no message {message!r}")
+
+
+def insert_message(
+    db: Database,
+    *,
+    parent: str | None,
+    role: str,
+    text: str,
+    token_ids: Sequence[int] = (),
+    absolute: bool = False,
+    status: str = "complete",
+    render_hash: str = "",
+) -> str:
+    """The id of that message, stored now or before: equal content is one row."""
+    id_ = message_id(
+        parent=parent,
+        role=role,
+        text=text,
+        token_ids=token_ids,
+        absolute=absolute,
+        status=status,
+        render_hash=render_hash,
+    )
+    row = {
+        "id": id_,
+        "parent": parent,
+        "role": role,
+        "text": text,
+        "token_ids": pack_ids(token_ids),
+        "absolute": absolute,
+        "status": status,
+        "render_hash": render_hash,
+        "created_at": time.time(),
+    }
+    db.table("message").insert(row, ignore=True)
+    return id_
+
+
+def unsound_messages(db: Database) -> Iterator[str]:
+    """The ids of the messages whose content does not give their id."""
+    for row in db.query("SELECT * FROM message"):
+        try:
+            message = _message(row)
+        except ValueError:  # not a whole number of token ids
+            yield str(row["id"])
+            continue
+        derived = message_id(
+            parent=message.parent,
+            role=message.role,
+            text=message.text,
+            token_ids=message.token_ids,
+            absolute=message.absolute,
+            status=message.status,
+            render_hash=message.render_hash,
+        )
+        if derived != message.id:
+            yield message.id
+
+
+def find_response(db: Database, response: str) -> ResponseRow:
+    """That response; raises InvalidRequest where there is none."""
+    for row in select(db, f"{_RESPONSE} WHERE id = :id", id=response):
+        parsed = {key: json.loads(row[key] or "{}") for key in ("options", "usage", "timings")}
+        return ResponseRow(**row | parsed)
+    raise InvalidRequest(f"there is no response {response!r}")
+
+
+def running_response(db: Database, conversation: str) -> ResponseRow | None:
+    """The response in progress in that conversation, if there is one."""
+    running = "SELECT id FROM response WHERE conversation = :conversation AND status = :status"
+    for row in select(db, running, conversation=conversation, status=IN_PROGRESS):
+        return find_response(db, row["id"])
+    return None
+
+
+def partial_outcome(db: Database, response: str) -> Outcome:
+    """What a response that never ended had saved, as an interruption."""
+    (row,) = select(db, "SELECT text, token_ids FROM response WHERE id = :id", id=response)
+    ids = unpack_ids(row["token_ids"])
+    return Outcome("incomplete", "interrupted", row["text"], ids, usage={}, timings={})
+
+
+def end_response(db: Database, response: str, outcome: Outcome) -> None:
+    """Store the answer, if anything was generated; move the tip there from the message answered.
+
+    Does nothing where the response has ended already.
+    """
+    row = find_response(db, response)
+    if row.status != IN_PROGRESS:
+        return
+    now = time.time()
+    answer = None
+    if outcome.text or outcome.token_ids:
+        (made,) = select(db, "SELECT render_hash FROM response WHERE id = :id", id=response)
+        answer = insert_message(
+            db,
+            parent=row.question,
+            role="assistant",
+            text=outcome.text,
+            token_ids=outcome.token_ids,
+            status=MESSAGE_STATUS[outcome.status],
+            render_hash=made["render_hash"],
+        )
+        db.execute(
+            "UPDATE conversation SET tip = ?, updated_at = ? WHERE id = ? AND tip = ?",
+            [answer, now, row.conversation, row.question],
+        )
+    ended = {
+        "answer": answer,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "error": outcome.error,
+        "text": "",  # it is the answer's now
+        "token_ids": b"",
+        "usage": json.dumps(dict(outcome.usage)),
+        "timings": json.dumps(dict(outcome.timings)),
+        "updated_at": now,
+    }
+    db.table("response").update(response, ended)
+
+
+def mark_used(db: Database, conversation: str) -> None:
+    """Make it the conversation last used."""
+    last = "(SELECT max(used) FROM conversation)"
+    db.execute(f"UPDATE conversation SET used = 1 + {last} WHERE id = ?", [conversation])
+
+
+def _message(row: dict[str, Any]) -> Message:
+    unpacked = {"token_ids": unpack_ids(row["token_ids"]), "absolute": bool(row["absolute"])}
+    return Message(**row | unpacked)
