@@ -1,0 +1,143 @@
+"""Checkpoints: a GGUF file or a Hugging Face folder → ModelConfig and weights, ready to compute.
+
+Owns the canonical form that the decoder relies on: names without "model.", matrices
+[out_features, in_features], contiguous, rotary positions by halves, one dtype. Knows no request
+and no cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from radixchat.engine.block_formats import (
+    CHUNK_WEIGHTS,
+    SUPPORTED_KINDS,
+    block_sizes,
+    dequantize,
+)
+from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.gguf import GGUFFile, GGUFTensor, read_gguf
+from radixchat.engine.gguf_model import ROPE_FREQS, interpret_gguf
+from radixchat.engine.model_config import ModelConfig
+from radixchat.engine.safetensors_folder import open_safetensors
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model in memory.
+
+    tensors: by canonical name (`engine/weight_shapes.py`), contiguous, all of one dtype.
+    fields: a GGUF's metadata, which holds its tokenizer and template; None for a folder.
+    fingerprint: equal for equal weights wherever they lie; an id, not a proof of integrity.
+    """
+
+    config: ModelConfig
+    tensors: Mapping[str, Tensor]
+    path: Path
+    fields: Mapping[str, Any] | None
+    fingerprint: str
+
+
+def load_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
+    """Load a .gguf file, or a folder with config.json and safetensors, as `dtype`.
+
+    Raises ModelLoadError when it is missing, cut off, damaged or unsupported.
+    """
+    if not path.exists():
+        raise ModelLoadError(f"there is no model at {path}")
+    try:
+        return _load_folder(path, dtype) if path.is_dir() else _load_gguf(path, dtype)
+    except (OSError, SafetensorError) as error:
+        raise ModelLoadError(f"cannot read {path}: {error}") from error
+
+
+def _load_folder(path: Path, dtype: torch.dtype) -> Checkpoint:
+    folder = open_safetensors(path)
+    tensors: dict[str, Tensor] = {}
+    for shard in sorted({weight.shard for weight in folder.weights.values()}):
+        with safe_open(shard, framework="pt") as file:
+            for name, weight in folder.weights.items():
+                if weight.shard == shard:
+                    # A copy even when the dtype is right: the original is a view of the mapped
+                    # file, which somebody may overwrite.
+                    stored = file.get_tensor(weight.stored_name)
+                    tensors[name] = stored.to(dtype, copy=True).contiguous()
+    return Checkpoint(folder.config, tensors, path, None, folder.fingerprint())
+
+
+def _load_gguf(path: Path, dtype: torch.dtype) -> Checkpoint:
+    header = read_gguf(path)
+    _check_kinds(header)
+    with path.open("rb", buffering=0) as file:
+        factors = header.tensors.get(ROPE_FREQS)
+        model = interpret_gguf(
+            header,
+            None if factors is None else tuple(_unpack(file, factors, torch.float32).tolist()),
+        )
+        tensors = {}
+        for name, tensor in model.weights.items():
+            weight = _unpack(file, tensor, dtype)
+            heads = model.permuted_heads(name)
+            tensors[name] = weight if heads is None else _by_halves(weight, heads)
+    return Checkpoint(model.config, tensors, path, header.fields, header.fingerprint())
+
+
+def _check_kinds(header: GGUFFile) -> None:
+    for tensor in header.tensors.values():
+        if tensor.kind not in SUPPORTED_KINDS:
+            raise ModelLoadError(
+                f"{header.path}: tensor {tensor.name!r} has the type {tensor.kind}; supported: "
+                f"{', '.join(SUPPORTED_KINDS)}"
+            )
+
+
+def _unpack(file: FileIO, tensor: GGUFTensor, dtype: torch.dtype) -> Tensor:
+    """Read and unpack one tensor chunk by chunk: scratch memory stays a few megabytes.
+
+    Read, not mapped: a file that shrinks meanwhile is a ModelLoadError and not a SIGBUS.
+    """
+    weights, num_bytes = block_sizes(tensor.kind)
+    num_blocks = tensor.num_bytes // num_bytes
+    chunk = min(num_blocks, CHUNK_WEIGHTS // weights)
+    raw = torch.empty(chunk, num_bytes, dtype=torch.uint8)
+    scratch = torch.empty(chunk, weights)
+    out = torch.empty(tensor.shape, dtype=dtype)
+    rows = out.view(num_blocks, weights)
+    file.seek(tensor.offset)
+    for start in range(0, num_blocks, chunk):
+        count = min(chunk, num_blocks - start)
+        _read_fully(file, raw[:count].numpy().data.cast("B"), tensor)
+        target = rows[start : start + count]
+        if dtype == torch.float32:
+            dequantize(tensor.kind, raw[:count], target)
+        else:
+            dequantize(tensor.kind, raw[:count], scratch[:count])
+            target.copy_(scratch[:count])
+    return out
+
+
+def _read_fully(file: FileIO, view: memoryview, tensor: GGUFTensor) -> None:
+    done = 0
+    while done < len(view):
+        count = file.readinto(view[done:])
+        if not count:
+            raise ModelLoadError(f"{file.name} is cut off in tensor {tensor.name!r}")
+        done += count
+
+
+def _by_halves(weight: Tensor, heads: int) -> Tensor:
+    """Undo the converter's permutation of q and k rows.
+
+    In the file the two rows that rotate together are neighbours (2 i, 2 i + 1); here they are
+    half a head apart (i, i + head_dim / 2). Bias vectors are permuted alike.
+    """
+    pairs = weight.view(heads, -1, 2, *weight.shape[1:])
+    return pairs.transpose(1, 2).reshape(weight.shape)
