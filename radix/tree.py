@@ -1,0 +1,323 @@
+"""`RadixTree`, `Node`: token prefixes → page ids. Match, acquire, insert, evict.
+
+Owns the nodes, their locks and the logical clock. It takes and drops the nodes' references
+on pages, but hands out no page; it does not know requests (`cache.py` does) nor tensors.
+
+A node spans the tokens [start, end) of one path and holds one reference on every page that
+its span touches. Spans are cut at any token, so several nodes of one path may touch one page
+index; each holds a page of its own there, or shares one:
+
+    page size 4         page index 0      page index 1      page index 2
+    X  [0, 6)           page 7: x x x x   page 3: x x . .
+    Y  [6, 9) below X                     page 5: x x y y   page 8: y . . .
+
+Y's first page begins with X's last tokens: its writer had copied them, or had written them
+itself (then X and Y share one page). So the rule that everything here rests on: **the page of
+a node at an index holds all tokens of its path at that index, up to the end of the node.** For
+a position matched through several nodes the page to read is that of the deepest one.
+
+Pages shared by nodes are always shared along one path, because a page has one writer and a
+writer appends to one sequence.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Iterator
+
+import numpy as np
+
+from radixchat.radix.eviction import EvictionPolicy
+from radixchat.radix.pool import PagePool
+
+TOKEN_BYTES = 4
+_TOKEN = struct.Struct("i")
+
+
+class Node:
+    """A run of tokens, and the pages that hold them.
+
+    key: its tokens, int32, as bytes: `startswith` compares them at memcmp speed without a
+    slice, and they grow and shrink in place. pages: one for each page index that the span
+    touches, first to last. locks: live allocations that hold it or something below it.
+    stamp: when the page at its tip was last used; marks: (page index, stamp) pairs, pages
+    below that index were used later, at that stamp (merged nodes remember).
+    ticket: its entry in the eviction order, 0 when it has none.
+    """
+
+    __slots__ = ("children", "key", "locks", "marks", "pages", "parent", "stamp", "start", "ticket")
+
+    def __init__(self, start: int, key: bytearray, pages: array[int], parent: Node | None) -> None:
+        self.start = start
+        self.key = key
+        self.pages = pages
+        self.parent = parent
+        self.children: dict[int, Node] = {}
+        self.locks = 0
+        self.stamp = 0
+        self.marks: tuple[tuple[int, int], ...] = ()
+        self.ticket = 0
+
+    @property
+    def end(self) -> int:
+        """The position after its last token."""
+        return self.start + len(self.key) // TOKEN_BYTES
+
+    @property
+    def first(self) -> int:
+        """Its first token, under which its parent finds it."""
+        token: int = _TOKEN.unpack_from(self.key)[0]
+        return token
+
+
+class Root(Node):
+    """The empty prefix of one namespace."""
+
+    __slots__ = ("namespace",)
+
+    def __init__(self, namespace: bytes) -> None:
+        super().__init__(0, bytearray(), array("i"), None)
+        self.namespace = namespace
+
+
+def descend(node: Node, tokens: bytes) -> tuple[Node, int]:
+    """Follow int32 `tokens` below the end of `node`; changes nothing.
+
+    Returns the deepest node with a matching token, or `node`, and how many tokens matched.
+    """
+    ids = memoryview(tokens).cast("i")
+    length = 0
+    while length < len(ids) and (child := node.children.get(ids[length])) is not None:
+        node = child
+        if not tokens.startswith(child.key, length * TOKEN_BYTES):
+            return node, length + _common(child.key, tokens, length)
+        length += len(child.key) // TOKEN_BYTES
+    return node, length
+
+
+def _common(key: bytearray, tokens: bytes, offset: int) -> int:
+    """How many tokens of `key` equal those of `tokens` from token `offset` on."""
+    longest = min(len(key), len(tokens) - offset * TOKEN_BYTES) // TOKEN_BYTES
+    left = np.frombuffer(key, np.int32, longest)
+    right = np.frombuffer(tokens, np.int32, longest, offset * TOKEN_BYTES)
+    differs = left != right
+    index = int(differs.argmax())
+    return index if differs[index] else longest
+
+
+class RadixTree:
+    """Every cached prefix of every namespace."""
+
+    def __init__(self, pool: PagePool, page_size: int, policy: EvictionPolicy) -> None:
+        self.page_size = page_size
+        self.policy = policy
+        self.roots: dict[bytes, Root] = {}
+        self.num_nodes = 0  # without the roots
+        self.num_tokens = 0
+        self.num_evictable = 0  # pages that only unheld nodes hold
+        self._pool = pool
+        self._now = 0
+
+    def find(self, namespace: bytes, tokens: bytes) -> tuple[Node, int]:
+        """The deepest node on the path of `tokens`, and how many of them are cached."""
+        return descend(self.roots.get(namespace) or Root(namespace), tokens)
+
+    def num_pinned_by(self, node: Node | None, length: int) -> int:
+        """How many evictable pages locking the first `length` tokens, down to `node`, pins."""
+        pinned = 0
+        while node is not None and node.locks == 0:
+            last = (min(length, node.end) - 1) // self.page_size
+            pinned += last + 1 - node.start // self.page_size - self._borrows(node)
+            node = node.parent
+        return pinned
+
+    def acquire(self, node: Node, length: int) -> Node:
+        """Lock the first `length` tokens of the path to `node`; returns where they end."""
+        node = self._split(node, length)
+        self._lock(node, None)
+        return node
+
+    def advance(self, held: Node, tokens: bytes) -> tuple[Node, int]:
+        """Move a lock from `held` down along `tokens`, as far as they are cached."""
+        node, length = descend(held, tokens)
+        node = self._split(node, held.end + length)
+        self._lock(node, held)
+        return node, length
+
+    def insert(self, node: Node, tokens: bytes, pages: list[int]) -> Node:
+        """Append `tokens` to a locked node whose lock moves along; returns where they end.
+
+        `pages` hold them, from the page index of the first new token on; pages[0] holds all
+        tokens of the path at its index. A leaf that only this request holds grows in place.
+        """
+        partial = node.end % self.page_size != 0
+        self.num_tokens += len(tokens) // TOKEN_BYTES
+        alone = node.locks == 1 and not node.children and node.parent is not None
+        if alone and (not partial or node.pages[-1] == pages[0]):
+            added = pages[1:] if partial else pages
+            self._pool.hold(added)
+            node.key += tokens
+            node.pages.extend(added)
+            return node
+        child = Node(node.end, bytearray(tokens), array("i", pages), node)
+        child.locks = 1
+        self._pool.hold(pages)
+        node.children[child.first] = child
+        self.num_nodes += 1
+        return child
+
+    def release(self, held: Node) -> None:
+        """Unlock the path to `held`; it was in use until now."""
+        self._now += 1
+        node: Node | None = held
+        while node is not None:
+            node.locks -= 1
+            assert node.locks >= 0, "unlocked more often than locked"
+            node.stamp, node.marks = self._now, ()
+            if node.locks == 0:
+                self.num_evictable += len(node.pages) - self._borrows(node)
+            node = node.parent
+        node = held
+        while node is not None and node.locks == 0:
+            parent = node.parent
+            self._settle(node)
+            node = parent
+
+    def page_table(self, node: Node, first: int, last: int) -> list[int]:
+        """The pages to read at the indices [first, last) of the path to `node`."""
+        pages = [0] * (last - first)
+        above: Node | None = node
+        while last > first:
+            assert above is not None, "the path is shorter than the page table"
+            begin = above.start // self.page_size
+            low = max(begin, first)
+            if low < last:
+                pages[low - first : last - first] = above.pages[low - begin : last - begin]
+                last = low
+            above = above.parent
+        return pages
+
+    def evict(self, num_free: int) -> None:
+        """Trim leaves until the pool has `num_free` free pages, or all that is left is held."""
+        while (missing := num_free - self._pool.num_free) > 0:
+            leaf = self.policy.victim()
+            if leaf is None:
+                return
+            self._trim(leaf, missing)
+
+    def _trim(self, leaf: Node, count: int) -> None:
+        """Drop up to `count` pages from the tip of a leaf, all of them last used together."""
+        begin = leaf.start // self.page_size
+        later = leaf.marks[-1][0] - begin if leaf.marks else 0
+        count = min(count, len(leaf.pages) - later)
+        if count == len(leaf.pages):
+            self._remove(leaf)
+            return
+        kept = len(leaf.pages) - count
+        self.num_evictable -= self._pool.drop(leaf.pages[kept:])
+        if count:
+            length = ((begin + kept) * self.page_size - leaf.start) * TOKEN_BYTES
+            self.num_tokens -= (len(leaf.key) - length) // TOKEN_BYTES
+            del leaf.pages[kept:]
+            del leaf.key[length:]
+        if kept == later:
+            self.policy.discard(leaf)
+            leaf.stamp, leaf.marks = leaf.marks[-1][1], leaf.marks[:-1]
+            self.policy.add(leaf)
+
+    def _remove(self, leaf: Node) -> None:
+        self.policy.discard(leaf)
+        self.num_evictable -= self._pool.drop(leaf.pages)
+        self.num_tokens -= len(leaf.key) // TOKEN_BYTES
+        self.num_nodes -= 1
+        assert leaf.parent is not None, "a root holds no page"
+        del leaf.parent.children[leaf.first]
+        if leaf.parent.locks == 0:
+            self._settle(leaf.parent)
+
+    def _settle(self, node: Node) -> None:
+        """Put an unheld node right after its lock went or a child of it did."""
+        if isinstance(node, Root):
+            if not node.children:
+                del self.roots[node.namespace]
+        elif not node.children:
+            self.policy.add(node)
+        elif len(node.children) == 1:
+            self._merge(node)
+
+    def _lock(self, node: Node, held: Node | None) -> None:
+        """Lock the path to `node`, below `held` if that is locked already."""
+        above: Node | None = node
+        while above is not held:
+            assert above is not None, "the held node is not on the path"
+            if above.locks == 0:
+                self.num_evictable -= len(above.pages) - self._borrows(above)
+                if isinstance(above, Root):
+                    self.roots[above.namespace] = above
+                elif not above.children:
+                    self.policy.discard(above)
+            above.locks += 1
+            above = above.parent
+
+    def _borrows(self, node: Node) -> bool:
+        """Whether a node above holds the first page too: then that one counts it."""
+        border = node.start - node.start % self.page_size
+        above = node.parent
+        while above is not None and above.end > border:
+            if above.pages[-1] == node.pages[0]:
+                return True
+            above = above.parent
+        return False
+
+    def _split(self, node: Node, position: int) -> Node:
+        """Cut `node` at a position; returns the part that ends there.
+
+        The lower part stays the same object, so what is anchored at its end stays there.
+        """
+        if position == node.end:
+            return node
+        assert node.start < position < node.end
+        assert node.parent is not None, "a root is never cut"
+        begin, last = node.start // self.page_size, (position - 1) // self.page_size
+        first_lower = position // self.page_size
+        cut = (position - node.start) * TOKEN_BYTES
+        upper = Node(node.start, node.key[:cut], node.pages[: last + 1 - begin], node.parent)
+        upper.locks = node.locks
+        upper.marks = tuple(mark for mark in node.marks if mark[0] <= last)
+        upper.stamp = next((stamp for index, stamp in node.marks if index > last), node.stamp)
+        node.parent.children[upper.first] = upper
+        node.start, node.key, node.parent = position, node.key[cut:], upper
+        node.pages = node.pages[first_lower - begin :]
+        node.marks = tuple(mark for mark in node.marks if mark[0] > first_lower)
+        upper.children[node.first] = node
+        if first_lower == last:
+            self._pool.hold(node.pages[:1])
+        self.num_nodes += 1
+        return upper
+
+    def _merge(self, upper: Node) -> None:
+        """Join an unheld node with its only child, which stays the same object."""
+        (lower,) = upper.children.values()
+        assert upper.parent is not None, "a root is never merged"
+        seam = -(-upper.end // self.page_size)
+        if upper.stamp == (lower.marks[0][1] if lower.marks else lower.stamp):
+            lower.marks = upper.marks + lower.marks
+        else:
+            below = (mark for mark in lower.marks if mark[0] > seam)
+            lower.marks = (*upper.marks, (seam, upper.stamp), *below)
+        if upper.end % self.page_size:
+            # The lower page at this index holds the upper node's tokens as well.
+            self.num_evictable -= self._pool.drop([upper.pages.pop()])
+        lower.start, lower.parent = upper.start, upper.parent
+        lower.key, lower.pages = upper.key + lower.key, upper.pages + lower.pages
+        lower.parent.children[lower.first] = lower
+        self.num_nodes -= 1
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node, roots included, parents first."""
+        waiting: list[Node] = list(self.roots.values())
+        while waiting:
+            node = waiting.pop()
+            yield node
+            waiting.extend(node.children.values())
