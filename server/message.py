@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radixchat.engine.errors import InvalidRequest
+from radixchat.engine.errors import InvalidRequest, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,10 @@ def pack_ids(token_ids: Sequence[int]) -> bytes:
 
 
 def unpack_ids(packed: bytes) -> tuple[int, ...]:
-    """The inverse of pack_ids; raises ValueError where the length is no multiple of 4."""
+    """The inverse of pack_ids; raises StoreError for bytes that it cannot have made."""
     ids = array("i")
+    if len(packed) % ids.itemsize:
+        raise StoreError(f"{len(packed)} bytes are not a whole number of token ids")
     ids.frombytes(packed)
     return tuple(_little_endian(ids))
 

@@ -102,4 +102,8 @@ def m001_initial(db: Database) -> None:
         ],
     )
     db.table("response").create_index(["conversation"])
-    db.execute("CREATE INDEX response_in_progress ON response(owner) WHERE status = 'in_progress'")
+    # At most one running response in a conversation, whatever the code above believes.
+    db.execute(
+        "CREATE UNIQUE INDEX response_running ON response(conversation) "
+        "WHERE status = 'in_progress'"
+    )

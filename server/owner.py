@@ -8,8 +8,9 @@ the kernel drops it the moment the process ends, however it ends. A process id p
 is reused, and in every container it is 1. A heartbeat proves it only by waiting until the beat
 is late, and takes a stopped process (Ctrl-Z, a laptop asleep) for a dead one. `fcntl.lockf`
 locks would go when *any* descriptor of the file is closed in the process; a flock belongs to
-one open file, so that two owners in one process do not disturb each other. Where there is no
-flock (Windows, some network file systems) the heartbeat has to do: the name says which.
+one open file, so that two owners in one process do not disturb each other. (A forked child would
+keep it; nothing here forks, and `exec` closes the file.) Where there is no flock (Windows, some
+network file systems) the heartbeat has to do: the name says which.
 
     sessions.db-owner-01K…     owner "flock_01K…": lives while that file is locked
     (no file)                  owner "lease_01K…": lives while its response's heartbeat is young
@@ -68,11 +69,14 @@ class Owner:
 
     def release(self) -> None:
         """Give up the claim: from here on the others take this owner for dead."""
-        if self._descriptor is not None:
-            assert self._name is not None, "a locked file has a named owner"
-            self._file(self._name.partition("_")[2]).unlink(missing_ok=True)
-            os.close(self._descriptor)
+        descriptor, name = self._descriptor, self._name
         self._descriptor = self._name = None
+        if descriptor is not None:
+            assert name is not None, "a locked file has a named owner"
+            try:
+                self._file(name.partition("_")[2]).unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
 
     def _file(self, token: str) -> Path:
         assert self._database is not None, "a database in memory has no file"

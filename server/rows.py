@@ -14,10 +14,13 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from radixchat.engine.errors import ConversationNotFound, InvalidRequest
+from radixchat.engine.errors import ConversationNotFound, InvalidRequest, StoreError
 from radixchat.server.message import Message, message_id, pack_ids, unpack_ids
 
 IN_PROGRESS = "in_progress"
+
+# Spelt out, so that SQLite uses the index that has only these rows.
+RUNNING = f"status = '{IN_PROGRESS}'"
 
 # A message's status by that of the response that made it.
 MESSAGE_STATUS = {"completed": "complete", "incomplete": "interrupted", "failed": "error"}
@@ -181,7 +184,7 @@ def unsound_messages(db: Database) -> Iterator[str]:
     for row in db.query("SELECT * FROM message"):
         try:
             message = _message(row)
-        except ValueError:  # not a whole number of token ids
+        except StoreError:  # not even a whole number of token ids
             yield str(row["id"])
             continue
         derived = message_id(
@@ -207,8 +210,8 @@ def find_response(db: Database, response: str) -> ResponseRow:
 
 def running_response(db: Database, conversation: str) -> ResponseRow | None:
     """The response in progress in that conversation, if there is one."""
-    running = "SELECT id FROM response WHERE conversation = :conversation AND status = :status"
-    for row in select(db, running, conversation=conversation, status=IN_PROGRESS):
+    running = f"SELECT id FROM response WHERE conversation = :conversation AND {RUNNING}"
+    for row in select(db, running, conversation=conversation):
         return find_response(db, row["id"])
     return None
 

@@ -46,7 +46,8 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._file = StoreFile(path)
-        self._owner = Owner(None if self._file.in_memory else path)
+        # Resolved: a link to the file must lead to the same owners.
+        self._owner = Owner(None if self._file.in_memory else path.resolve())
         self._unsaved: dict[str, Outcome] = {}  # ended here, but the disk refused to take it
         try:
             self.recover()
@@ -69,8 +70,11 @@ class Store:
 
     def close(self) -> None:
         """Close the file and give up what is still in progress; a second time does nothing."""
-        self._owner.release()
-        self._file.close()
+        with self._file.explained():
+            try:
+                self._owner.release()
+            finally:
+                self._file.close()
 
     def create_conversation(self, *, system: str | None = None, title: str = "") -> str:
         """The id of a new conversation, at its system message if there is one."""
@@ -210,7 +214,7 @@ class Store:
         values = [check_text("the answer", text), pack_ids(token_ids), time.time(), response]
         save = "UPDATE response SET text = ?, token_ids = ?, updated_at = ? WHERE id = ?"
         with self._file.writing() as db:
-            db.execute(f"{save} AND status = '{rows.IN_PROGRESS}'", values)
+            db.execute(f"{save} AND {rows.RUNNING}", values)
 
     def finish_response(
         self,
@@ -254,11 +258,11 @@ class Store:
 
         What such a process had saved becomes an "interrupted" answer, and the tip moves there.
         """
-        running = "SELECT id, owner, updated_at FROM response WHERE status = :status"
+        running = f"SELECT id, owner, updated_at FROM response WHERE {rows.RUNNING}"
         with self._file.reading() as db:
             ended = [
                 row["id"]
-                for row in rows.select(db, running, status=rows.IN_PROGRESS)
+                for row in rows.select(db, running)
                 if row["id"] in self._unsaved
                 or not self._owner.is_alive(row["owner"], row["updated_at"])
             ]

