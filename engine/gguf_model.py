@@ -13,7 +13,7 @@ from typing import Any
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.gguf import GGUFFile, GGUFTensor
 from radixchat.engine.model_config import ModelConfig, RopeScaling
-from radixchat.engine.weight_shapes import check_weights
+from radixchat.engine.weight_shapes import check_layers, check_weights
 
 # Mistral checkpoints are converted as "llama".
 SUPPORTED = ("llama", "qwen2", "qwen3", "smollm3")
@@ -119,6 +119,10 @@ class _Fields:
             raise self._wrong(key, value, "a positive number")
         return float(value)
 
+    def optional(self, key: str) -> float | None:
+        """A number; None when it is absent or 0."""
+        return self.number(key) if self.get(key) else None
+
     def refuse(self, key: str, harmless: tuple[Any, ...], what: str) -> None:
         """Raise unless the field is absent or says that a feature is off."""
         value = self.get(key)
@@ -139,7 +143,7 @@ def _config(
     _refuse_unsupported(fields, file)
     hidden, heads = fields.integer("embedding_length"), fields.integer("attention.head_count")
     head_dim = fields.integer("attention.key_length", hidden // heads)
-    layers = fields.integer("block_count")
+    layers = check_layers(fields.integer("block_count"), file.path)
     step = SMOLLM3_UNROTATED_STEP if fields.architecture == "smollm3" else layers + 1
     for key in ("attention.value_length", "rope.dimension_count"):
         if fields.integer(key, head_dim) != head_dim:
@@ -147,7 +151,7 @@ def _config(
                 f"{file.path}: {fields.architecture}.{key} is {fields.get(key)}, heads have "
                 f"{head_dim}; a difference is not supported"
             )
-    scaling = _rope_scaling(fields)
+    bos = file.fields.get("tokenizer.ggml.bos_token_id")
     return ModelConfig(
         architecture=fields.architecture,
         num_layers=layers,
@@ -160,7 +164,7 @@ def _config(
         max_position=fields.integer("context_length"),
         rms_eps=fields.number("attention.layer_norm_rms_epsilon"),
         rope_theta=fields.number("rope.freq_base", 10000.0),
-        rope_scaling=scaling,
+        rope_scaling=_rope_scaling(fields),
         rope_freq_factors=rope_freq_factors,
         unrotated_layers=frozenset(range(step - 1, layers, step)),
         tied_embeddings="output.weight" not in file.tensors,
@@ -168,7 +172,7 @@ def _config(
         attention_out_bias="blk.0.attn_output.bias" in file.tensors,
         qk_norm="blk.0.attn_q_norm.weight" in file.tensors,
         eos_token_ids=_end_tokens(file.fields),
-        bos_token_id=file.fields.get("tokenizer.ggml.bos_token_id"),
+        bos_token_id=bos if isinstance(bos, int) else None,
         name=str(file.fields.get("general.name", file.path.stem)),
     )
 
@@ -200,14 +204,14 @@ def _rope_scaling(fields: _Fields) -> RopeScaling | None:
     fields.refuse("rope.scaling.attn_factor", (1.0,), "a rotary attention factor is")
     fields.refuse("rope.scaling.yarn_ext_factor", (-1.0, 1.0), "this extrapolation factor is")
     # llama.cpp takes mscale as 1 when the multiplier, its mscale_all_dim, is there.
-    multiplier = fields.get("rope.scaling.yarn_log_multiplier") or None
+    multiplier = fields.optional("rope.scaling.yarn_log_multiplier")
     return RopeScaling(
         kind="yarn",
         factor=factor,
         original_max_position=original,
         beta_fast=fields.number("rope.scaling.yarn_beta_fast", 32.0),
         beta_slow=fields.number("rope.scaling.yarn_beta_slow", 1.0),
-        attention_factor=fields.get("rope.scaling.yarn_attn_factor"),
+        attention_factor=fields.optional("rope.scaling.yarn_attn_factor"),
         mscale=1.0 if multiplier else None,
         mscale_all_dim=multiplier,
     )
@@ -223,13 +227,12 @@ def _vocabulary(file: GGUFFile) -> int:
 def _end_tokens(fields: Mapping[str, Any]) -> tuple[int, ...]:
     """Ids that end an answer, the file's own first, each once."""
     named = [fields.get(f"tokenizer.ggml.{kind}_token_id") for kind in ("eos", "eot", "eom")]
-    tokens = fields.get("tokenizer.ggml.tokens", [])
-    kinds = fields.get("tokenizer.ggml.token_type", [])
-    known = [
-        index
-        for index, (text, kind) in enumerate(zip(tokens, kinds, strict=False))
-        if kind == CONTROL_TOKEN and text in END_TEXTS
-    ]
+    tokens = fields.get("tokenizer.ggml.tokens")
+    kinds = fields.get("tokenizer.ggml.token_type")
+    known: list[int] = []
+    if isinstance(tokens, list) and isinstance(kinds, list):
+        pairs = enumerate(zip(tokens, kinds, strict=False))
+        known = [i for i, (text, kind) in pairs if kind == CONTROL_TOKEN and text in END_TEXTS]
     return tuple(dict.fromkeys(i for i in (*named, *known) if isinstance(i, int)))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.model_config import ModelConfig, RopeScaling
+from radixchat.engine.weight_shapes import check_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,8 @@ class _Config:
         family = self._family
         hidden, heads = self._integer("hidden_size"), self._integer("num_attention_heads")
         head_dim = self._integer("head_dim", family.head_dim or hidden // heads)
-        layers, positions = (
-            self._integer("num_hidden_layers"),
-            self._integer("max_position_embeddings"),
-        )
+        layers = check_layers(self._integer("num_hidden_layers"), self._path)
+        positions = self._integer("max_position_embeddings")
         theta, scaling = self._rope(positions)
         if scaling is not None and scaling.kind == "yarn":
             # max_position_embeddings often stays the unstretched one (Qwen2.5's own instructions).
@@ -140,13 +139,13 @@ class _Config:
                 f"{values.get('sliding_window', family.window)}) is not supported"
             )
         kinds = values.get("layer_types") or []
-        if any(kind != "full_attention" for kind in kinds):
+        if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
             raise self._unsupported("layer_types", "only full_attention is")
 
     def _rope(self, positions: int) -> tuple[float, RopeScaling | None]:
         """Base and scaling; transformers 5 keeps both in rope_parameters, 4 apart."""
         values = self._values
-        rope = {**(values.get("rope_scaling") or {}), **(values.get("rope_parameters") or {})}
+        rope = {**self._object("rope_scaling"), **self._object("rope_parameters")}
         partial = rope.get("partial_rotary_factor", values.get("partial_rotary_factor"))
         if partial not in (None, 1, 1.0):
             raise self._unsupported("partial_rotary_factor", "only 1.0 is")
@@ -181,9 +180,9 @@ class _Config:
             high_freq_factor=high or 4.0,
             beta_fast=self._number(rope, "beta_fast", 32.0),
             beta_slow=self._number(rope, "beta_slow", 1.0),
-            attention_factor=rope.get("attention_factor"),
-            mscale=rope.get("mscale"),
-            mscale_all_dim=rope.get("mscale_all_dim"),
+            attention_factor=self._optional(rope, "attention_factor"),
+            mscale=self._optional(rope, "mscale"),
+            mscale_all_dim=self._optional(rope, "mscale_all_dim"),
             truncate=bool(rope.get("truncate", True)),
         )
 
@@ -217,6 +216,16 @@ class _Config:
         if not isinstance(value, int | float) or not 0 < value < float("inf"):
             raise ModelLoadError(f"{self._path}: {key} is {value!r}; it must be a positive number")
         return float(value)
+
+    def _optional(self, values: Mapping[str, Any], key: str) -> float | None:
+        return self._number(values, key, None) if values.get(key) else None
+
+    def _object(self, key: str) -> Mapping[str, Any]:
+        """A flat object; absent and null are empty."""
+        value = self._values.get(key) or {}
+        if not isinstance(value, dict) or any(isinstance(part, dict) for part in value.values()):
+            raise self._unsupported(key, "only one flat object for all layers is")
+        return value
 
     def _unsupported(self, key: str, supported: str) -> ModelLoadError:
         return ModelLoadError(

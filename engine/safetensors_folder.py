@@ -7,6 +7,7 @@ read by `engine/weights.py`.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.fingerprint import file_fingerprint
 from radixchat.engine.hf_config import read_hf_config, read_json
 from radixchat.engine.model_config import ModelConfig
 from radixchat.engine.weight_shapes import check_weights
@@ -21,8 +23,6 @@ from radixchat.engine.weight_shapes import check_weights
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SUPPORTED_DTYPES = ("F64", "F32", "F16", "BF16")
-SAMPLE_BYTES = 1024
-_HEADER_LENGTH_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +41,18 @@ class SafetensorsFolder:
     path: Path
     config: ModelConfig
     weights: Mapping[str, StoredWeight]
+    spare_head: StoredWeight | None  # lm_head of a tied checkpoint, written a second time
+
+    def shards(self) -> list[Path]:
+        """The files that hold the weights, in order of name."""
+        return sorted({weight.shard for weight in self.weights.values()})
 
     def fingerprint(self) -> str:
-        """A SHA-256 of config.json and, of every shard, the size, the header and samples.
-
-        Independent of the folder's path; a sample is a kilobyte at 64 places of each shard.
-        """
+        """The same for the same weights and config.json, wherever the folder lies."""
         digest = hashlib.sha256((self.path / "config.json").read_bytes())
-        for shard in sorted({weight.shard for weight in self.weights.values()}):
-            size = shard.stat().st_size
-            with shard.open("rb") as file:
-                head = file.read(_HEADER_LENGTH_BYTES)
-                digest.update(head + file.read(int.from_bytes(head, "little")))
-                start = file.tell()
-                for i in range(64):
-                    file.seek(start + i * (size - start) // 64)
-                    digest.update(file.read(SAMPLE_BYTES))
-            digest.update(size.to_bytes(8, "little"))
+        for shard in self.shards():
+            header_bytes, spans = _spans(shard)
+            digest.update(file_fingerprint(shard, header_bytes, spans))
         return digest.hexdigest()
 
 
@@ -71,15 +66,13 @@ def open_safetensors(path: Path) -> SafetensorsFolder:
     for shard in _shards(path):
         for weight in _read_header(shard):
             stored[_canonical(weight.stored_name)] = weight
-    if config.tied_embeddings:
-        # Some tools write the tied head a second time; which one is meant the config has said.
-        stored.pop("lm_head.weight", None)
+    spare_head = stored.pop("lm_head.weight", None) if config.tied_embeddings else None
     # Old Llama checkpoints carry the rotary frequencies, which follow from the config.
     weights = {
         name: weight for name, weight in stored.items() if not name.endswith(".rotary_emb.inv_freq")
     }
     check_weights(config, {name: weight.shape for name, weight in weights.items()}, path)
-    return SafetensorsFolder(path, config, weights)
+    return SafetensorsFolder(path, config, weights, spare_head)
 
 
 def _shards(path: Path) -> list[Path]:
@@ -119,6 +112,19 @@ def _read_header(shard: Path) -> list[StoredWeight]:
     except (OSError, SafetensorError) as error:
         raise ModelLoadError(f"{shard} is damaged: {error}; fetch it again") from error
     return weights
+
+
+def _spans(shard: Path) -> tuple[int, list[tuple[int, int]]]:
+    """The length of a shard's header, and where its tensors lie (the format is eight bytes of
+
+    length, that many of JSON, then the tensors with offsets relative to the header's end).
+    """
+    with shard.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        table = json.loads(file.read(length))
+    start = 8 + length
+    offsets = [entry["data_offsets"] for name, entry in table.items() if name != "__metadata__"]
+    return start, [(start + first, start + last) for first, last in offsets]
 
 
 def _canonical(name: str) -> str:

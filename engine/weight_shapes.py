@@ -13,6 +13,8 @@ from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.model_config import ModelConfig
 
 MAX_NAMED = 3
+# A count from a damaged file must not build a table that fills the memory.
+MAX_LAYERS = 1000
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -61,6 +63,7 @@ def check_weights(config: ModelConfig, found: Mapping[str, tuple[int, ...]], pat
 
     A weight too many is an error as well: to leave one out would be to compute another model.
     """
+    _check_heads(config, path)
     expected = weight_shapes(config)
     missing = [name for name in expected if name not in found]
     if missing:
@@ -77,6 +80,23 @@ def check_weights(config: ModelConfig, found: Mapping[str, tuple[int, ...]], pat
                 f"{path}: {name} has the shape {list(found[name])}, its config asks for "
                 f"{list(shape)}"
             )
+
+
+def _check_heads(config: ModelConfig, path: Path) -> None:
+    if config.num_heads % config.num_kv_heads or config.head_dim % 2:
+        raise ModelLoadError(
+            f"{path}: {config.num_heads} query heads over {config.num_kv_heads} key heads of "
+            f"{config.head_dim}; the first must be a multiple of the second, the third even"
+        )
+
+
+def check_layers(num_layers: int, path: Path) -> int:
+    """The number of layers, when it is plausible; ModelLoadError otherwise."""
+    if num_layers > MAX_LAYERS:
+        raise ModelLoadError(
+            f"{path} claims {num_layers} layers; at most {MAX_LAYERS} are possible"
+        )
+    return num_layers
 
 
 def _named(names: list[str]) -> str:
