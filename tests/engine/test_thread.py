@@ -1,0 +1,148 @@
+"""The engine thread: streams, cancellation, refusals, failure, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from radixchat.engine.engine import Engine
+from radixchat.engine.errors import EngineStopped, PromptTooLong
+from radixchat.engine.request import FinishReason, Request, SamplingParams, TokenEvent
+from radixchat.engine.thread import EngineThread
+from radixchat.engine.weights import Checkpoint
+from radixchat.tests.engine.driver import GREEDY, answer, make_engine
+
+LONG = SamplingParams(temperature=0, max_tokens=400)
+
+
+def with_thread(engine: Engine, body: Coroutine[Any, Any, None], thread: EngineThread) -> None:
+    """Run `body` with the thread started, and stop it whatever happens."""
+
+    async def main() -> None:
+        thread.start()
+        try:
+            await asyncio.wait_for(body, 60)
+        finally:
+            await thread.stop()
+
+    asyncio.run(main())
+
+
+async def collect(stream: AsyncGenerator[TokenEvent]) -> list[TokenEvent]:
+    async with aclosing(stream):
+        return [event async for event in stream]
+
+
+def test_streams_give_each_request_its_own_tokens(tiny: Checkpoint) -> None:
+    """Concurrent streams equal the engine driven by hand, each ends with one last event."""
+    thread = EngineThread(engine := make_engine(tiny))
+    prompts = [[i, i + 1, i + 2] for i in range(8)]
+
+    async def body() -> None:
+        streams = [thread.generate(Request(i, p.copy(), GREEDY)) for i, p in enumerate(prompts)]
+        for prompt, events in zip(
+            prompts, await asyncio.gather(*map(collect, streams)), strict=True
+        ):
+            assert [event.token for event in events] == answer(make_engine(tiny), prompt).tokens
+            assert [event.finish for event in events[:-1]] == [None] * (len(events) - 1)
+            assert events[-1].finish is FinishReason.LENGTH
+        assert thread.snapshot.requests == 8
+
+    with_thread(engine, body(), thread)
+    engine.cache.check()
+
+
+def test_leaving_a_stream_cancels_its_request(tiny: Checkpoint) -> None:
+    """The engine stops decoding soon after the consumer left, and keeps what it computed."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        stream = thread.generate(Request(0, [1, 2, 3], LONG))
+        async with aclosing(stream):
+            async for _ in stream:
+                break
+        while thread.snapshot.requests == 0:
+            await collect(thread.generate(Request(1, [4], GREEDY)))
+        assert thread.snapshot.cancelled == 1
+
+    with_thread(engine, body(), thread)
+    assert engine.cache.match([1, 2, 3]).length == 3
+    assert engine.scheduler.stats.output_tokens < 300
+
+
+def test_cancel_ends_the_stream_with_its_usage(tiny: Checkpoint) -> None:
+    """A cancelled request gets its last event, CANCELLED, with what it cost."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        events = []
+        async for event in thread.generate(Request(0, [1, 2, 3], LONG)):
+            events.append(event)
+            if len(events) == 3:
+                thread.cancel(0)
+        assert events[-1].finish is FinishReason.CANCELLED
+        assert events[-1].usage is not None
+        assert events[-1].usage.output_tokens == len(events) - 1
+        thread.cancel(0)
+        thread.cancel(77)
+
+    with_thread(engine, body(), thread)
+
+
+def test_a_refusal_reaches_its_own_stream_only(tiny: Checkpoint) -> None:
+    """A prompt that cannot fit raises in its stream; the others are answered."""
+    thread = EngineThread(engine := make_engine(tiny, pool_tokens=64))
+
+    async def body() -> None:
+        good = asyncio.create_task(collect(thread.generate(Request(0, [1, 2], GREEDY))))
+        with pytest.raises(PromptTooLong, match="64 tokens"):
+            await collect(thread.generate(Request(1, [7] * 64, GREEDY)))
+        assert (await good)[-1].finish is FinishReason.LENGTH
+
+    with_thread(engine, body(), thread)
+
+
+def test_a_failing_step_stops_every_stream_and_later_calls(tiny: Checkpoint) -> None:
+    """Damage inside a step reaches every stream as EngineStopped, with the cause."""
+    engine = make_engine(tiny)
+    thread = EngineThread(engine)
+
+    async def body() -> None:
+        running = asyncio.create_task(collect(thread.generate(Request(0, [1], LONG))))
+        # A token that the model has no embedding for: the step itself raises.
+        with pytest.raises(EngineStopped) as stopped:
+            await collect(thread.generate(Request(1, [10**6], GREEDY)))
+        assert isinstance(stopped.value.__cause__, IndexError)
+        with pytest.raises(EngineStopped):
+            await running
+        with pytest.raises(EngineStopped, match="the engine failed: IndexError"):
+            await collect(thread.generate(Request(2, [1], GREEDY)))
+
+    with_thread(engine, body(), thread)
+
+
+def test_stopping_ends_open_streams(tiny: Checkpoint) -> None:
+    """A stream that is open when the engine stops raises EngineStopped, and stop returns."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        running = asyncio.create_task(collect(thread.generate(Request(0, [1], LONG))))
+        await asyncio.sleep(0.05)
+        await thread.stop()
+        with pytest.raises(EngineStopped, match="was stopped"):
+            await running
+        with pytest.raises(EngineStopped, match="was stopped"):
+            await collect(thread.generate(Request(1, [1], GREEDY)))
+
+    with_thread(engine, body(), thread)
+
+
+def test_a_thread_that_was_not_started_says_so(tiny: Checkpoint) -> None:
+    """Generating before start is an error, not a wait for ever."""
+    thread = EngineThread(make_engine(tiny))
+    with pytest.raises(EngineStopped, match="not started"):
+        asyncio.run(collect(thread.generate(Request(0, [1], GREEDY))))
