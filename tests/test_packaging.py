@@ -1,0 +1,80 @@
+"""What is installed, under which names, and what an import costs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The built wheel, from a copy of the sources so that nothing is left in the checkout."""
+    copy = tmp_path_factory.mktemp("sources") / "radixchat"
+    ignored = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist")
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    build = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=copy, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return zipfile.ZipFile(next(copy.glob("*.whl")))
+
+
+def test_the_wheel_holds_one_top_level_name(wheel: zipfile.ZipFile) -> None:
+    """Everything is under radixchat; a bare `kernels` would break transformers."""
+    top = {name.split("/")[0] for name in wheel.namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"radixchat"}
+
+
+def test_the_wheel_holds_every_source_file(wheel: zipfile.ZipFile) -> None:
+    """No package is forgotten in pyproject.toml."""
+    folders = ("radix", "kernels", "engine", "server", "chat_cli", "bench", "tests")
+    expected = {
+        f"radixchat/{path.relative_to(ROOT).as_posix()}"
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    assert expected <= set(wheel.namelist())
+
+
+def test_the_protocol_imports_without_heavy_packages() -> None:
+    """A client that only speaks the protocol needs the standard library."""
+    code = (
+        "import sys, radixchat.server.protocol as p\n"
+        "third_party = {m.split('.')[0] for m in sys.modules} - sys.stdlib_module_names\n"
+        "print(sorted(third_party & {'torch', 'numpy', 'transformers', 'sqlite_utils', 'click'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_our_kernels_folder_does_not_hide_a_package_of_that_name() -> None:
+    """transformers imports in the checkout's root, where `kernels` is a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", "import transformers, transformers.models.llama.modeling_llama"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_constraints_pin_every_direct_dependency() -> None:
+    """What pyproject.toml asks for, constraints.txt pins; torch to the build that is tested."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = list(chain(project["dependencies"], *project["optional-dependencies"].values()))
+    names = {item.split(">")[0].split("=")[0].strip().lower().replace("_", "-") for item in asked}
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines if "==" in line}
+    assert names - {"setuptools"} <= pinned
+    assert "torch==2.13.0" in lines
