@@ -60,6 +60,15 @@ def load_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoin
         raise ModelLoadError(f"cannot read {path}: {error}") from error
 
 
+def inspect_checkpoint(path: Path) -> ModelConfig:
+    """What load_checkpoint would load, from the headers alone; raises ModelLoadError as it does."""
+    if path.is_dir():
+        return open_safetensors(path).config
+    header = read_gguf(path)
+    _check_kinds(header)
+    return interpret_gguf(header, None).config
+
+
 def _load_folder(path: Path, dtype: torch.dtype) -> Checkpoint:
     folder = open_safetensors(path)
     tensors: dict[str, Tensor] = {}

