@@ -22,6 +22,25 @@ from radixchat.engine.errors import (
     StoreError,
 )
 
+__all__ = [
+    "ConversationLocked",
+    "ConversationNotFound",
+    "EngineStopped",
+    "ErrorInfo",
+    "InvalidRequest",
+    "MessageView",
+    "ModelLoadError",
+    "OutputTextDelta",
+    "RadixChatError",
+    "ResponseCreated",
+    "ResponseDone",
+    "ResponseEvent",
+    "ResponseOptions",
+    "ResponseTimings",
+    "ResponseUsage",
+    "describe_error",
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorInfo:
@@ -60,7 +79,8 @@ def _details(error: RadixChatError) -> dict[str, Any]:
         case PromptTooLong():
             return {
                 "n_prompt_tokens": error.num_tokens,
-                "n_ctx": error.limit,
+                "n_ctx": error.limit + 1,
+                "max_prompt_tokens": error.limit,
                 "limited_by": error.limited_by,
             }
         case EngineOverloaded():
@@ -94,16 +114,6 @@ class MessageView:
 
 
 @dataclass(frozen=True, slots=True)
-class ConversationView:
-    """A conversation as a list shows it; times are seconds since the epoch."""
-
-    id: str
-    title: str
-    created_at: float
-    updated_at: float
-
-
-@dataclass(frozen=True, slots=True)
 class ResponseUsage:
     """Tokens of one response. cached_tokens <= input_tokens - 1."""
 
@@ -130,7 +140,8 @@ class ResponseTimings:
     """Milliseconds of one response.
 
     ttft_ms: from accepting the turn to the first token, waiting and encoding included.
-    prompt_ms: from admission to the first token. predicted_ms: from the first token to the last.
+    prompt_ms: from the hand-over to the engine to the first token. predicted_ms: from the first
+    token to the last.
     None: the response ended before there was a first token.
     """
 

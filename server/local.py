@@ -1,0 +1,139 @@
+"""Opens a ChatService in this process: model, engine thread, store. Knows no command line."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from radixchat.engine.config import EngineConfig
+from radixchat.engine.engine import Engine
+from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.model_store import ModelStore
+from radixchat.engine.template import ChatTemplate
+from radixchat.engine.thread import EngineThread
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.engine.weights import Checkpoint, load_checkpoint
+from radixchat.server.prompt import PromptBuilder
+from radixchat.server.service import ChatService
+from radixchat.server.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSettings:
+    """What a user may say about a service in this process; None means the default.
+
+    model: an installed model's name, a .gguf file or a folder. database: None keeps the
+    conversations in memory only.
+    """
+
+    model: str
+    page_size: int | None = None
+    pool_tokens: int | None = None
+    prefix_cache: bool = True
+    threads: int | None = None
+    database: Path | None = None
+
+    def engine_config(self) -> EngineConfig:
+        """The part that concerns the engine."""
+        default = EngineConfig()
+        return EngineConfig(
+            page_size=default.page_size if self.page_size is None else self.page_size,
+            pool_tokens=self.pool_tokens,
+            prefix_cache=self.prefix_cache,
+            threads=self.threads,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model ready to serve: the engine over its weights, and what turns text into tokens."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    prompts: PromptBuilder
+    notices: tuple[str, ...]
+
+
+@asynccontextmanager
+async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
+    """A running service; leaving the block stores what runs, then stops everything.
+
+    Raises ModelLoadError, ConfigError or StoreError.
+    """
+    # The store comes first: it is quick, and an unusable file should not cost a model's loading.
+    database_thread = ThreadPoolExecutor(1, thread_name_prefix="database")
+    loop = asyncio.get_running_loop()
+    path = settings.database or Path(":memory:")
+    store = await loop.run_in_executor(database_thread, Store, path)
+    try:
+        model = await asyncio.to_thread(load_model, settings)
+    except BaseException:
+        await loop.run_in_executor(database_thread, store.close)
+        raise
+    engine = EngineThread(model.engine)
+    engine.start()
+    service = ChatService(
+        engine=engine,
+        plan=model.engine.plan,
+        store=store,
+        database_thread=database_thread,
+        tokenizer=model.tokenizer,
+        prompts=model.prompts,
+        model_name=settings.model,
+        notices=model.notices,
+    )
+    try:
+        yield service
+    finally:
+        await service.close()
+
+
+def load_model(settings: LocalSettings) -> LoadedModel:
+    """Load what the settings name, from disk only. Raises ModelLoadError or ConfigError."""
+    config = settings.engine_config()
+    path = ModelStore.default().find(settings.model)
+    if path is None:
+        raise ModelLoadError(
+            f"model {settings.model!r} is not on this machine; "
+            f"fetch it with: radixchat models pull {settings.model}"
+        )
+    checkpoint = load_checkpoint(path)
+    tokenizer = (
+        Tokenizer.from_directory(path)
+        if checkpoint.fields is None
+        else Tokenizer.from_gguf(checkpoint.fields)
+    )
+    if tokenizer.vocab_size > checkpoint.config.vocab_size:
+        raise ModelLoadError(
+            f"{path}: the tokenizer has {tokenizer.vocab_size} tokens, the model only "
+            f"{checkpoint.config.vocab_size}; they do not belong together"
+        )
+    template = ChatTemplate.of(tokenizer)
+    return LoadedModel(
+        engine=Engine(checkpoint, config),
+        tokenizer=tokenizer,
+        prompts=PromptBuilder(tokenizer, template, render_hash(checkpoint, template)),
+        notices=template_notices(template),
+    )
+
+
+def render_hash(checkpoint: Checkpoint, template: ChatTemplate) -> str:
+    """Names the model, tokenizer and template that make a conversation's ids."""
+    parts = (checkpoint.fingerprint, template.source)
+    joined = b"".join(len(p.encode()).to_bytes(8, "little") + p.encode() for p in parts)
+    return hashlib.blake2b(joined, digest_size=16).hexdigest()
+
+
+def template_notices(template: ChatTemplate) -> tuple[str, ...]:
+    """What the template does to the cache, for a user to know."""
+    if template.lint.preserves_prefix:
+        return ()
+    return (
+        f"this model's chat template rewrites history ({template.lint.reason}): "
+        "each turn recomputes what follows the change",
+    )

@@ -1,0 +1,76 @@
+"""From a conversation to the exact tokens of a request.
+
+A conversation is tokens: the ids along its path, joined, are the prompt, and only the new turn is
+encoded. Two cases cannot go on from the stored ids and are rendered whole instead: ids that
+another model, tokenizer or template made, and templates that rewrite history (they strip
+reasoning, say). The user message of such a turn then holds the whole prompt (`absolute`), and the
+conversation's ids start there. Knows no store and no engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from radixchat.engine.errors import InvalidRequest
+from radixchat.engine.template import ChatMessage, ChatTemplate
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.conversation import Conversation
+from radixchat.server.message import Message, NewMessage, check_text
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """A new user message and the whole prompt that it completes."""
+
+    message: NewMessage
+    prompt_ids: tuple[int, ...]
+
+
+class PromptBuilder:
+    """Renders and encodes turns for one model; `render_hash` says which."""
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate, render_hash: str) -> None:
+        self._tokenizer = tokenizer
+        self._template = template
+        self.render_hash = render_hash
+
+    def user_turn(self, history: Conversation, text: str) -> UserTurn:
+        """The turn that appends `text`. Raises InvalidRequest for text that cannot be sent."""
+        if not check_text("the message", text).strip():
+            raise InvalidRequest(f"the message is {text!r}; send at least one visible character")
+        messages = chat_messages(history.messages)
+        stored = self._stored_ids(history)
+        if stored is None or not self._template.lint.preserves_prefix:
+            prompt = self._render([*messages, ChatMessage("user", text)])
+            return UserTurn(NewMessage(text, prompt, absolute=True), prompt)
+        if messages[-1].role == "user":
+            # Stopped before its first token: an empty answer keeps the prompt a prefix.
+            messages.append(ChatMessage("assistant", ""))
+        added = tuple(self._tokenizer.encode_prompt(self._template.render_turn(messages, text)))
+        return UserTurn(NewMessage(text, added, absolute=False), stored + added)
+
+    def prompt_ids(self, question: Conversation) -> tuple[int, ...]:
+        """The prompt of a path that ends with a user message, to answer it (again)."""
+        stored = self._stored_ids(question)
+        return stored if stored is not None else self._render(chat_messages(question.messages))
+
+    def _stored_ids(self, conversation: Conversation) -> tuple[int, ...] | None:
+        """The conversation's own ids; None if it has none, or another model made some of them."""
+        messages = conversation.since_absolute
+        ours = bool(messages) and all(m.render_hash == self.render_hash for m in messages)
+        return conversation.token_ids if ours else None
+
+    def _render(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+        pieces = self._template.render(messages, add_generation_prompt=True)
+        return tuple(self._tokenizer.encode_prompt(pieces))
+
+
+def chat_messages(path: Sequence[Message]) -> list[ChatMessage]:
+    """The path as a template wants it: an unanswered user message gets an empty answer."""
+    messages: list[ChatMessage] = []
+    for message in path:
+        if message.role == "user" and messages and messages[-1].role == "user":
+            messages.append(ChatMessage("assistant", ""))
+        messages.append(ChatMessage(message.role, message.text))
+    return messages

@@ -1,0 +1,293 @@
+"""`ChatService`: conversations, turns, edits, regenerations. No socket and no terminal.
+
+Owns the running responses; the store and the engine are the only other state. Every method is
+called on one event loop; the store is used on one thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from radixchat.engine.config import EnginePlan
+from radixchat.engine.errors import RadixChatError
+from radixchat.engine.request import Request, SamplingParams
+from radixchat.engine.thread import EngineThread
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.conversation import Conversation
+from radixchat.server.message import NewMessage
+from radixchat.server.prompt import PromptBuilder
+from radixchat.server.protocol import MessageView, ResponseDone, ResponseEvent, ResponseOptions
+from radixchat.server.response import Answer, RunningResponse
+from radixchat.server.store import Store
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What is about to be stored and answered.
+
+    path: the conversation as it was read. message: the new user message, under `parent`; None
+    answers `parent`, a user message, again.
+    """
+
+    path: Conversation
+    parent: str | None
+    message: NewMessage | None
+    prompt_ids: tuple[int, ...]
+
+
+class ChatService:
+    """Answers turns of stored conversations with one engine.
+
+    `notices` are sentences a user should see once, such as what the chat template does to the
+    cache.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: EngineThread,
+        plan: EnginePlan,
+        store: Store,
+        database_thread: ThreadPoolExecutor,
+        tokenizer: Tokenizer,
+        prompts: PromptBuilder,
+        model_name: str,
+        notices: tuple[str, ...],
+    ) -> None:
+        self.model_name = model_name
+        self.n_ctx = plan.max_tokens
+        self.notices = notices
+        self._engine = engine
+        self._plan = plan
+        self._store = store
+        self._database_thread = database_thread
+        self._tokenizer = tokenizer
+        self._prompts = prompts
+        self._running: dict[str, RunningResponse] = {}
+        self._request_ids = itertools.count()
+
+    async def create_conversation(self, system: str | None = None) -> str:
+        """A new, empty conversation; the system message, if any, heads it."""
+        return await self._database(self._store.create_conversation, system=system)
+
+    async def latest_conversation(self) -> str | None:
+        """The conversation used last, in any process."""
+        return await self._database(self._store.latest)
+
+    async def resolve_conversation(self, id_or_prefix: str) -> str:
+        """The full id. Raises ConversationNotFound, saying whether none or several match."""
+        return await self._database(self._store.resolve, id_or_prefix)
+
+    async def messages(self, conversation: str) -> list[MessageView]:
+        """The messages on the path to the tip, oldest first."""
+        path = await self._conversation(conversation)
+        return [MessageView(m.id, m.role, m.text, m.status) for m in path.messages]
+
+    async def undo(self, conversation: str) -> MessageView:
+        """Take the last turn off the conversation; returns the user's message of it.
+
+        Nothing is erased: the messages stay in the tree. Raises InvalidRequest without a turn.
+        """
+        path = await self._conversation(conversation)
+        before = path.before_last_turn()
+        await self._database(self._store.move_tip, conversation, expected=path.tip, new=before.tip)
+        undone = path.last_user
+        assert undone is not None
+        return MessageView(undone.id, undone.role, undone.text, undone.status)
+
+    def send(
+        self, conversation: str, text: str, options: ResponseOptions
+    ) -> AsyncGenerator[ResponseEvent]:
+        """Append a user message and answer it.
+
+        Yields ResponseCreated once the message is stored, deltas, and one ResponseDone. Raises
+        before anything is stored or computed: InvalidRequest (PromptTooLong with both numbers),
+        ConversationNotFound, ConversationLocked. Leaving the iteration cancels the response.
+        """
+
+        async def turn() -> Turn:
+            path = await self._conversation(conversation)
+            return await self._say(path, path, text)
+
+        return self._respond(turn, options)
+
+    def edit(
+        self, conversation: str, turn: int, text: str, options: ResponseOptions
+    ) -> AsyncGenerator[ResponseEvent]:
+        """Replace the user message of a turn, counted from 1, and answer it; otherwise as send.
+
+        The old branch stays in the tree.
+        """
+
+        async def edited() -> Turn:
+            path = await self._conversation(conversation)
+            return await self._say(path, path.before_turn(turn), text)
+
+        return self._respond(edited, options)
+
+    def regenerate(
+        self, conversation: str, options: ResponseOptions
+    ) -> AsyncGenerator[ResponseEvent]:
+        """Answer the last user message again; otherwise as send. The old answer stays."""
+
+        async def turn() -> Turn:
+            path = await self._conversation(conversation)
+            question = path.for_regeneration()
+            prompt_ids = await asyncio.to_thread(self._prompts.prompt_ids, question)
+            return Turn(path, question.tip, None, prompt_ids)
+
+        return self._respond(turn, options)
+
+    async def cancel(self, response: str) -> None:
+        """End a running response; its events then end with status "incomplete"."""
+        running = self._running.get(response)
+        if running is not None:
+            running.cancel()
+
+    async def stats(self) -> dict[str, int | float | str]:
+        """Counters since start, for people."""
+        return asdict(self._engine.snapshot)
+
+    async def close(self) -> None:
+        """Cancel and store what runs, then stop the engine and close the store."""
+        running = list(self._running.values())
+        for response in running:
+            response.cancel()
+        for response in running:
+            await response.wait()
+        await self._engine.stop()
+        await self._database(self._store.close)
+        self._database_thread.shutdown()
+
+    async def save_partial(self, response: str, answer: Answer) -> None:
+        """Keep a running response's answer so far (the RunningResponse calls this)."""
+        await self._database(
+            self._store.save_partial, response, text=answer.text, token_ids=answer.token_ids
+        )
+
+    async def finish(self, done: ResponseDone, answer: Answer) -> None:
+        """Keep a response's final answer (the RunningResponse calls this)."""
+        await self._database(
+            self._store.finish_response,
+            done.response,
+            status=done.status,
+            reason=done.reason,
+            text=answer.text,
+            token_ids=answer.token_ids,
+            usage=done.usage.to_dict(),
+            timings=done.timings.to_dict(done.usage),
+            error=done.error.message if done.error else None,
+        )
+
+    async def _say(self, path: Conversation, history: Conversation, text: str) -> Turn:
+        said = await asyncio.to_thread(self._prompts.user_turn, history, text)
+        return Turn(path, history.tip, said.message, said.prompt_ids)
+
+    async def _respond(
+        self, prepare: Callable[[], Awaitable[Turn]], options: ResponseOptions
+    ) -> AsyncGenerator[ResponseEvent]:
+        """Prepare, store and run a turn, and hand on its events.
+
+        One generator and no chain of them, so that leaving it is seen here, at once.
+        """
+        accepted_at = time.perf_counter()
+        sampling = sampling_params(options)
+        assert sampling.seed is not None
+        turn = await prepare()
+        self._plan.validate_prompt(len(turn.prompt_ids))
+        response_id = await self._begin(turn, asdict(sampling))
+        response = RunningResponse(
+            conversation=turn.path.id,
+            response=response_id,
+            request=Request(
+                next(self._request_ids),
+                list(turn.prompt_ids),
+                sampling,
+                self._tokenizer.stop_ids,
+                seed=sampling.seed,
+            ),
+            accepted_at=accepted_at,
+            engine=self._engine,
+            tokenizer=self._tokenizer,
+            sink=self,
+        )
+        self._running[response_id] = response
+        try:
+            async with contextlib.aclosing(response.events()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            response.cancel()
+            await response.wait()
+            del self._running[response_id]
+
+    async def _begin(self, turn: Turn, options: dict[str, Any]) -> str:
+        """Store the turn; the response's id.
+
+        A caller that is cancelled meanwhile leaves a response that nobody will run: it is ended
+        here, or its conversation would stay locked for as long as this process lives.
+        """
+        begun = asyncio.ensure_future(
+            self._database(
+                self._store.begin_response,
+                conversation=turn.path.id,
+                expected_tip=turn.path.tip,
+                parent=turn.parent,
+                user=turn.message,
+                options=options,
+                render_hash=self._prompts.render_hash,
+            )
+        )
+        try:
+            return (await asyncio.shield(begun)).id
+        except asyncio.CancelledError:
+            with contextlib.suppress(RadixChatError):
+                row = await begun
+                await self._database(
+                    self._store.finish_response,
+                    row.id,
+                    status="incomplete",
+                    reason="interrupted",
+                    text="",
+                    token_ids=(),
+                    usage={},
+                    timings={},
+                )
+            raise
+
+    async def _conversation(self, conversation: str) -> Conversation:
+        def load() -> Conversation:
+            tip = self._store.conversation(conversation).tip
+            return Conversation(conversation, tuple(self._store.path(tip)))
+
+        return await self._database(load)
+
+    async def _database(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._database_thread, lambda: function(*args, **kwargs))
+
+
+def sampling_params(options: ResponseOptions) -> SamplingParams:
+    """The options as the engine's parameters, with a seed drawn if none was asked for.
+
+    Raises InvalidSamplingParams.
+    """
+    return SamplingParams(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        seed=secrets.randbits(63) if options.seed is None else options.seed,
+        max_tokens=options.max_output_tokens,
+    )
