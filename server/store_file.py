@@ -110,7 +110,11 @@ class StoreFile:
     def _prepare(self) -> None:
         run = self._connection.execute
         run(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
-        self._check_identity()  # before anything is written to a file that may not be ours
+        # Before anything is written to a file that may not be ours; one look, in a transaction,
+        # lest another process makes the schema between two of its questions.
+        run("BEGIN")
+        self._check_identity()
+        run("COMMIT")
         self._enter_wal()
         # FULL: a turn is on the disk before it is computed, through a power cut too. Measured:
         # 0.2 ms a commit against 0.02 ms with NORMAL, and there are two or three commits a second.
@@ -184,4 +188,15 @@ def _create(path: Path) -> None:
             folder.mkdir(mode=0o700, exist_ok=True)
     if path.is_dir():
         raise StoreError(f"{path} is a folder; name a file in it")
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        # Not opened even to look: closing it would drop the locks of every other connection
+        # that this process has to it (POSIX). But SQLite takes a file of less than a page for an
+        # empty one, and would write over it.
+        if 0 < path.stat().st_size < 512:
+            raise StoreError(f"{path} is not a SQLite database; choose another file") from None
+        # SQLite would open it to read, and fail at the first turn.
+        effective = os.access in os.supports_effective_ids
+        if not os.access(path, os.R_OK | os.W_OK, effective_ids=effective):
+            raise StoreError(f"{path} cannot be written; is it read-only?") from None

@@ -1,0 +1,382 @@
+"""Turns in the message tree: what is stored, what is shared, what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from radixchat.engine.errors import (
+    ConversationNotFound,
+    InvalidRequest,
+    StoreError,
+)
+from radixchat.server.message import NewMessage
+from radixchat.server.rows import insert_message
+from radixchat.server.store import Store
+from radixchat.tests.server.turns import begin, finish, load, say
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    with Store(path) as store:
+        yield store
+        assert store.verify() == []
+
+
+def change(path: Path, sql: str, *values: object) -> None:
+    """Behind the store's back."""
+    connection = sqlite3.connect(path)
+    connection.execute(sql, values)
+    connection.commit()
+    connection.close()
+
+
+# A conversation
+
+
+def test_new_conversation(store: Store) -> None:
+    """It is empty, or at its system message, and not yet the one last used."""
+    row = store.conversation(store.create_conversation(title="A title"))
+    assert row.id.startswith("conv_")
+    assert (row.title, row.tip, row.system) == ("A title", None, None)
+    assert abs(row.created_at - time.time()) < 60
+    row = store.conversation(store.create_conversation(system=""))
+    assert row.system == ""
+    assert [message.role for message in store.path(row.tip)] == ["system"]
+    assert store.latest() is None
+
+
+def test_unknown_conversation(store: Store) -> None:
+    """Every method that takes a conversation refuses an unknown one by its id."""
+    with pytest.raises(ConversationNotFound, match="'conv_X'"):
+        store.conversation("conv_X")
+    with pytest.raises(ConversationNotFound, match="'conv_X'"):
+        store.move_tip("conv_X", expected=None, new=None)
+    with pytest.raises(ConversationNotFound, match="'conv_X'"):
+        store.begin_response(
+            conversation="conv_X",
+            expected_tip=None,
+            parent=None,
+            user=NewMessage("Hi", (1,)),
+            options={},
+            render_hash="r",
+        )
+
+
+def test_resolve(store: Store, path: Path) -> None:
+    """A prefix is enough where it is unambiguous: with or without conv_, in either case."""
+    for id_ in ("conv_AAAA1111", "conv_AAAA2222", "conv_BBBB1111"):
+        change(path, "INSERT INTO conversation VALUES (?, '', NULL, NULL, 0, 1.0, 1.0)", id_)
+    for known in ("conv_BBBB1111", "conv_BBBB", "BBBB1", "bbbb", " conv_bbbb1111\n"):
+        assert store.resolve(known) == "conv_BBBB1111"
+    with pytest.raises(ConversationNotFound, match=r"ambiguous: conv_AAAA1111, conv_AAAA2222$"):
+        store.resolve("AAAA")
+    for unknown in (
+        "CCCC",
+        "BBBB11112",
+        "AAA_",
+        "%%%%",
+        "____",
+        "äöüß",
+        "AAAA\0",
+        "AA*A",
+        "\ud800" * 4,
+    ):
+        with pytest.raises(ConversationNotFound, match="no conversation's id starts with"):
+            store.resolve(unknown)
+    for short in ("", "conv_", "BBB", "conv_BBB"):
+        with pytest.raises(ConversationNotFound, match="too short"):
+            store.resolve(short)
+
+
+def test_latest_is_the_last_used(store: Store) -> None:
+    """A turn begun or finished counts, whatever the clock says; undo and creation do not."""
+    first, second = store.create_conversation(), store.create_conversation()
+    say(store, first)
+    assert store.latest() == first
+    running = begin(store, second)
+    assert store.latest() == second
+    say(store, first)
+    assert store.latest() == first
+    finish(store, running.id)
+    assert store.latest() == second
+    store.create_conversation()
+    store.move_tip(first, expected=store.conversation(first).tip, new=None)
+    assert store.latest() == second
+
+
+def test_list(store: Store) -> None:
+    """The conversations last changed come first."""
+    made = [store.create_conversation() for _ in range(3)]
+    say(store, made[0])
+    assert next(iter(store.list(2))).id == made[0]
+    assert len(store.list(2)) == 2
+    assert {row.id for row in store.list(10)} == set(made)
+    with pytest.raises(InvalidRequest, match="limit is 0"):
+        store.list(0)
+
+
+# A turn
+
+
+def test_one_turn(store: Store) -> None:
+    """The question is stored when the response begins, the answer when it ends."""
+    conversation = store.create_conversation(system="Be brief.")
+    row = begin(store, conversation, "Hi", (1, 2, 3))
+    question = load(store, conversation).messages[-1]
+    assert (question.role, question.text, question.token_ids) == ("user", "Hi", (1, 2, 3))
+    assert (row.question, row.answer, row.status) == (question.id, None, "in_progress")
+    assert (row.options, row.usage, row.timings) == ({"temperature": 0.5}, {}, {})
+    answer = finish(store, row.id, "Hello")
+    path = load(store, conversation)
+    assert [message.text for message in path.messages] == ["Be brief.", "Hi", "Hello"]
+    assert (path.tip, path.messages[-1].status) == (answer, "complete")
+    assert path.token_ids == (1, 2, 3, *b"Hello")
+    ended = store.response(row.id)
+    assert (ended.answer, ended.status, ended.reason) == (answer, "completed", None)
+    assert (ended.usage, ended.timings) == ({"input_tokens": 2}, {"ttft_ms": 1.5})
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "error", "expected"),
+    [
+        ("completed", None, None, "complete"),
+        ("incomplete", "interrupted", None, "interrupted"),
+        ("incomplete", "max_output_tokens", None, "interrupted"),
+        ("failed", None, "it broke", "error"),
+    ],
+)
+def test_ends(
+    store: Store, status: str, reason: str | None, error: str | None, expected: str
+) -> None:
+    """How the response ended is kept, and marks the answer."""
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    finish(store, row.id, "Hel", status=status, reason=reason, error=error)
+    ended = store.response(row.id)
+    assert (ended.status, ended.reason, ended.error) == (status, reason, error)
+    assert load(store, conversation).messages[-1].status == expected
+
+
+@pytest.mark.parametrize("recovered", [False, True])
+def test_nothing_generated(path: Path, recovered: bool) -> None:
+    """Without a single token there is no answer, and the tip stays at the question."""
+    store = Store(path)
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    if recovered:
+        store.close()
+        store = Store(path)
+    else:
+        assert finish(store, row.id, "", status="incomplete", reason="interrupted") is None
+    ended = store.response(row.id)
+    assert (ended.status, ended.reason, ended.answer) == ("incomplete", "interrupted", None)
+    assert load(store, conversation).tip == row.question
+    say(store, conversation, "Still there?")
+    assert [m.role for m in load(store, conversation).messages] == ["user", "user", "assistant"]
+    store.close()
+
+
+def test_empty_answer_is_an_answer(store: Store) -> None:
+    """Ids without text (a stop token, half a character) are kept."""
+    conversation = store.create_conversation()
+    answer = finish(store, begin(store, conversation).id, "", token_ids=(2,))
+    assert store.path(answer)[-1].token_ids == (2,)
+
+
+def test_finish_twice(store: Store) -> None:
+    """The second end changes nothing and returns the first's answer."""
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    answer = finish(store, row.id, "Hello")
+    before = (store.response(row.id), store.conversation(conversation))
+    assert finish(store, row.id, "Other", status="failed", error="late") == answer
+    store.save_partial(row.id, text="late", token_ids=(9,))
+    assert (store.response(row.id), store.conversation(conversation)) == before
+
+
+def test_unknown_response(store: Store) -> None:
+    """An id that is no response's is refused, and shown."""
+    for use in (store.response, lambda id_: finish(store, id_)):
+        with pytest.raises(InvalidRequest, match="no response 'resp_X'"):
+            use("resp_X")
+
+
+def test_bad_input_stores_nothing(store: Store) -> None:
+    """Text or ids that cannot be stored are refused before anything changes."""
+    conversation = store.create_conversation()
+    for text, ids in (("a\ud800", (1,)), ("a", (1, -1)), ("a", (2**31,))):
+        with pytest.raises(InvalidRequest):
+            begin(store, conversation, text, ids)
+    for bad in ({"system": "\udfff"}, {"title": "\udfff"}):
+        with pytest.raises(InvalidRequest, match="lone surrogate"):
+            store.create_conversation(**bad)
+    assert load(store, conversation).messages == ()
+    assert len(store.list(10)) == 1
+    say(store, conversation)
+
+
+# Edits, regenerations, undo
+
+
+def test_regenerate(store: Store) -> None:
+    """Another answer is a sibling of the first; both stay, the tip is at the new one."""
+    conversation = store.create_conversation()
+    first = say(store, conversation, "Hi", "One")
+    question = load(store, conversation).for_regeneration().tip
+    row = begin(store, conversation, None, expected_tip=first, parent=question)
+    assert (row.question, load(store, conversation).tip) == (question, question)
+    second = finish(store, row.id, "Two")
+    assert [m.id for m in store.path(second)] == [question, second]
+    assert [m.id for m in store.path(first)] == [question, first]
+    again = begin(store, conversation, None, expected_tip=second, parent=question)
+    assert finish(store, again.id, "One") == first, "an identical answer is the same node"
+
+
+def test_edit_and_undo(store: Store) -> None:
+    """An edit begins a branch at the turn's parent; an undo moves back; nothing is erased."""
+    conversation = store.create_conversation(system="S")
+    for number in (1, 2, 3):
+        say(store, conversation, f"Q{number}", f"A{number}")
+    old = load(store, conversation)
+    row = begin(store, conversation, "Q2b", parent=old.before_turn(2).tip)
+    finish(store, row.id, "A2b")
+    edited = load(store, conversation)
+    assert [m.text for m in edited.messages] == ["S", "Q1", "A1", "Q2b", "A2b"]
+    assert store.path(old.tip) == list(old.messages)
+    for left in (["S", "Q1", "A1"], ["S"]):
+        now = load(store, conversation)
+        store.move_tip(conversation, expected=now.tip, new=now.before_last_turn().tip)
+        assert [m.text for m in load(store, conversation).messages] == left
+    store.move_tip(conversation, expected=load(store, conversation).tip, new=old.tip)
+    assert load(store, conversation) == old
+
+
+def test_parent_must_be_the_conversations(store: Store) -> None:
+    """Neither a turn nor a move leads into another conversation, or before the system message."""
+    foreign = say(store, store.create_conversation(), "Private", "Secret")
+    conversation = store.create_conversation(system="S")
+    say(store, conversation)
+    tip = store.conversation(conversation).tip
+    for parent in (foreign, "msg_X"):
+        with pytest.raises(InvalidRequest, match=f"has no message '{parent}'"):
+            begin(store, conversation, parent=parent)
+        with pytest.raises(InvalidRequest, match=f"has no message '{parent}'"):
+            store.move_tip(conversation, expected=tip, new=parent)
+    with pytest.raises(InvalidRequest, match="begins with its system message"):
+        begin(store, conversation, parent=None)
+    with pytest.raises(InvalidRequest, match="begins with its system message"):
+        store.move_tip(conversation, expected=tip, new=None)
+    assert store.conversation(conversation).tip == tip
+
+
+def test_regenerate_needs_a_question(store: Store) -> None:
+    """Only a user's message can be answered again."""
+    conversation = store.create_conversation()
+    for _ in range(2):
+        with pytest.raises(InvalidRequest, match="is not a user's"):
+            begin(store, conversation, None)
+        say(store, conversation)
+
+
+# Sharing
+
+
+def test_shared_prefix_is_shared(store: Store, path: Path) -> None:
+    """Conversations that begin alike share the rows; what follows does not mix."""
+    tips = []
+    for last in ("A", "B"):
+        conversation = store.create_conversation(system="S")
+        say(store, conversation, "Hi", "Hello")
+        tips.append(say(store, conversation, "And?", last))
+    assert [m.id for m in store.path(tips[0])][:4] == [m.id for m in store.path(tips[1])][:4]
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM message").fetchone() == (6,)
+    connection.close()
+
+
+def test_absolute_and_render_hash_make_other_nodes(store: Store) -> None:
+    """The same text rendered otherwise is not the same node, and comes back as it was."""
+    conversation = store.create_conversation()
+    made = set()
+    for absolute, render_hash in ((False, "r"), (True, "r"), (True, "s")):
+        user = NewMessage("Hi", (1,), absolute)
+        row = begin(store, conversation, parent=None, user=user, render_hash=render_hash)
+        finish(store, row.id)
+        question, answer = load(store, conversation).messages
+        assert (question.absolute, question.render_hash) == (absolute, render_hash)
+        assert (answer.absolute, answer.render_hash) == (False, render_hash)
+        made.add(question.id)
+    assert len(made) == 3
+
+
+# Content
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@example(text="a\0b\0", ids=[0, 2**31 - 1], answer="👩‍👩‍👧 שלום ﷽ \r\n\x1b[2J")
+@given(text=st.text(), ids=st.lists(st.integers(0, 2**31 - 1)), answer=st.text(min_size=1))
+def test_content_round_trips(store: Store, text: str, ids: list[int], answer: str) -> None:
+    """Whatever text and ids come in come out, partial or final."""
+    conversation = store.create_conversation(system=text, title=text)
+    row = begin(store, conversation, text, tuple(ids))
+    store.save_partial(row.id, text=answer, token_ids=ids)
+    finish(store, row.id, answer, token_ids=ids)
+    system, user, assistant = load(store, conversation).messages
+    assert (system.text, user.text, assistant.text) == (text, text, answer)
+    assert user.token_ids == assistant.token_ids == tuple(ids)
+    assert store.conversation(conversation).title == text
+
+
+def test_large_message(store: Store) -> None:
+    """Ten megabytes of text and 100,000 ids are one message like any other."""
+    conversation = store.create_conversation()
+    text, ids = "0123456789 äöü €" * 600_000, tuple(range(100_000))
+    row = begin(store, conversation, text, ids)
+    store.save_partial(row.id, text=text, token_ids=ids)
+    finish(store, row.id, text, token_ids=ids)
+    for message in load(store, conversation).messages:
+        assert (message.text, message.token_ids) == (text, ids)
+
+
+def test_deep_path(store: Store) -> None:
+    """A path of 10,000 messages is read whole, and goes on."""
+    conversation = store.create_conversation()
+    ids = []
+    with store._file.writing() as db:
+        parent = None
+        for depth in range(10_000):
+            role = "assistant" if depth % 2 else "user"
+            parent = insert_message(db, parent=parent, role=role, text=f"{depth}")
+            ids.append(parent)
+        db.table("conversation").update(conversation, {"tip": parent})
+    path = load(store, conversation)
+    assert [message.id for message in path.messages] == ids
+    row = begin(store, conversation, "An edit", parent=path.before_turn(2).tip)
+    assert [message.text for message in store.path(row.question)] == ["0", "1", "An edit"]
+
+
+def test_path_of_an_unknown_message(store: Store) -> None:
+    """A message that the file does not have is an error; no message is an empty path."""
+    assert store.path(None) == []
+    with pytest.raises(StoreError, match="'msg_X'"):
+        store.path("msg_X")
+
+
+def test_rows_are_values(store: Store) -> None:
+    """What the store returns cannot be changed by whoever gets it."""
+    row = store.conversation(store.create_conversation())
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        row.tip = "msg_X"  # type: ignore[misc]  # that it cannot be is the test

@@ -1,0 +1,112 @@
+"""One turn at a time, and what is recovered when the process that ran it is gone."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from radixchat.engine.errors import ConversationLocked
+from radixchat.server.owner import LEASE_SECONDS
+from radixchat.server.protocol import describe_error
+from radixchat.server.store import Store
+from radixchat.tests.server.turns import begin, finish, say
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    with Store(path) as store:
+        yield store
+        assert store.verify() == []
+
+
+def change(path: Path, sql: str, *values: object) -> None:
+    """Behind the store's back."""
+    connection = sqlite3.connect(path)
+    connection.execute(sql, values)
+    connection.commit()
+    connection.close()
+
+
+def test_one_turn_at_a_time(store: Store) -> None:
+    """While a response runs its conversation takes no turn and no undo; others do."""
+    conversation, other = store.create_conversation(), store.create_conversation()
+    row = begin(store, conversation)
+    with pytest.raises(ConversationLocked, match=row.id) as locked:
+        begin(store, conversation)
+    with pytest.raises(ConversationLocked, match=row.id):
+        store.move_tip(conversation, expected=row.question, new=None)
+    info = describe_error(locked.value)
+    assert (info.code, info.status) == ("conversation_locked", 409)
+    assert info.details == {"retry_after_ms": 500}
+    say(store, other)
+    finish(store, row.id)
+    say(store, conversation)
+
+
+def test_tip_moved(store: Store, path: Path) -> None:
+    """Of two that read the same tip the second is told to read it again; nothing interleaves."""
+    conversation = store.create_conversation()
+    tip = say(store, conversation)
+    with Store(path) as other:
+        moved = say(other, conversation, "From elsewhere")
+    for use in (
+        lambda: begin(store, conversation, expected_tip=tip, parent=tip),
+        lambda: store.move_tip(conversation, expected=tip, new=None),
+    ):
+        with pytest.raises(ConversationLocked, match="moved on") as locked:
+            use()
+        assert locked.value.retry_after_ms == 0
+    assert store.conversation(conversation).tip == moved
+
+
+def test_own_response_is_alive(store: Store) -> None:
+    """A store does not recover what it runs itself, however long ago it was heard of."""
+    row = begin(store, store.create_conversation())
+    change(store._file.path, "UPDATE response SET updated_at = 1")
+    assert store.recover() == []
+    assert store.response(row.id).status == "in_progress"
+
+
+def test_recovery_does_not_count_as_use(path: Path) -> None:
+    """The last conversation is the one last used, not the one last recovered."""
+    with Store(path) as store:
+        abandoned, used = store.create_conversation(), store.create_conversation()
+        row = begin(store, abandoned)
+        store.save_partial(row.id, text="part", token_ids=(1,))
+        say(store, used)
+    with Store(path) as store:
+        assert store.response(row.id).status == "incomplete"
+        assert store.recover() == []
+        assert store.latest() == used
+
+
+def test_recovery_of_a_response_that_was_overtaken(path: Path) -> None:
+    """An answer recovered after the tip has moved is kept beside, and moves nothing."""
+    with Store(path) as store:
+        conversation = store.create_conversation()
+        tip = say(store, conversation)
+        row = begin(store, conversation)
+        store.save_partial(row.id, text="part", token_ids=(1,))
+        change(path, "UPDATE conversation SET tip = ?", tip)
+    with Store(path) as store:
+        assert store.conversation(conversation).tip == tip
+        assert store.path(store.response(row.id).answer)[-1].text == "part"
+
+
+def test_lease_without_locks(path: Path) -> None:
+    """Where there are no locks, a response is recovered once its heartbeat is late."""
+    with Store(path) as store:
+        row = begin(store, store.create_conversation())
+        for age, recovered in ((LEASE_SECONDS / 2, []), (LEASE_SECONDS + 1, [row.id])):
+            heard = time.time() - age
+            change(path, "UPDATE response SET owner = 'lease_X', updated_at = ?", heard)
+            assert store.recover() == recovered

@@ -1,0 +1,53 @@
+"""Turns on a store, for the tests: what a service does, without an engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from radixchat.server.conversation import Conversation
+from radixchat.server.message import NewMessage
+from radixchat.server.rows import ResponseRow
+from radixchat.server.store import Store
+
+
+def load(store: Store, conversation: str) -> Conversation:
+    """The path to the tip."""
+    row = store.conversation(conversation)
+    return Conversation(row.id, tuple(store.path(row.tip)))
+
+
+def begin(
+    store: Store,
+    conversation: str,
+    text: str | None = "Hi",
+    ids: tuple[int, ...] = (1, 2),
+    **changes: Any,
+) -> ResponseRow:
+    """Begin a turn at the tip, but for the changes; text None answers the parent again."""
+    tip = store.conversation(conversation).tip
+    arguments: dict[str, Any] = {
+        "expected_tip": tip,
+        "parent": tip,
+        "user": None if text is None else NewMessage(text, ids),
+        "options": {"temperature": 0.5},
+        "render_hash": "r",
+    }
+    return store.begin_response(conversation=conversation, **arguments | changes)
+
+
+def finish(store: Store, response: str, text: str = "Hello", **changes: Any) -> str | None:
+    """Complete a response, but for the changes; the answer's id."""
+    arguments: dict[str, Any] = {
+        "status": "completed",
+        "reason": None,
+        "text": text,
+        "token_ids": tuple(text.encode()),
+        "usage": {"input_tokens": 2},
+        "timings": {"ttft_ms": 1.5},
+    }
+    return store.finish_response(response, **arguments | changes)
+
+
+def say(store: Store, conversation: str, text: str = "Hi", answer: str = "Hello") -> str | None:
+    """One turn at the tip; the answer's id."""
+    return finish(store, begin(store, conversation, text).id, answer)
