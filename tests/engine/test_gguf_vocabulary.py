@@ -182,6 +182,21 @@ def test_tekken_splits_words_where_the_case_changes() -> None:
     assert [w for w, _ in words] == ["camel", "Case", "ĠABCdef", "Ġa", "/b", "//Ċ"]
 
 
+def test_a_word_that_is_a_token_is_taken_whole_where_the_checkpoint_does_so() -> None:
+    """Llama 3 looks words up before it merges; GPT-2's kind reaches tokens by merges only."""
+    llama = with_token("xyzzyx", kind=1, pre="llama-bpe")
+    assert llama.encode("xyzzyx") == [llama.vocab_size - 1]
+    smollm = with_token("xyzzyx", kind=1)
+    assert smollm.vocab_size - 1 not in smollm.encode("xyzzyx")
+
+
+def test_a_control_token_that_reads_like_a_word_cannot_be_looked_up() -> None:
+    """Whole words are looked up among ordinary tokens only."""
+    tokenizer = with_token("xyzzyx", kind=3, pre="llama-bpe")
+    assert tokenizer.vocab_size - 1 not in tokenizer.encode("xyzzyx")
+    assert tokenizer.decode(tokenizer.encode("xyzzyx")) == "xyzzyx"
+
+
 def test_qwen_composes_characters_first() -> None:
     """Its checkpoints normalise to NFC: e and a combining accent are é."""
     qwen = Tokenizer.from_gguf(changed(byte_level_fields(), pre="qwen2"))
