@@ -1,0 +1,119 @@
+"""The default model against transformers in fp32, on the same weights."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from radixchat.engine.config import EngineConfig
+from radixchat.engine.engine import Engine
+from radixchat.engine.request import Request, SamplingParams
+from radixchat.engine.template import ChatMessage, ChatTemplate
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.engine.weights import Checkpoint, load_checkpoint
+from radixchat.tests.engine.driver import run
+
+Chats = Callable[[str], Iterator[dict[str, Any]]]
+
+NUM_PROMPTS = 20
+NUM_TOKENS = 64
+# Where the two largest logits are closer than this, rounding may decide between them.
+NEAR_TIE = 1e-3
+
+
+@pytest.fixture(scope="module")
+def checkpoint(default_model: Path) -> Checkpoint:
+    return load_checkpoint(default_model)
+
+
+def reference_model(checkpoint: Checkpoint) -> LlamaForCausalLM:
+    """transformers' decoder with our dequantised weights; its own GGUF loading takes 30 s."""
+    config = checkpoint.config
+    model = LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=config.vocab_size,
+            hidden_size=config.hidden_size,
+            intermediate_size=config.intermediate_size,
+            num_hidden_layers=config.num_layers,
+            num_attention_heads=config.num_heads,
+            num_key_value_heads=config.num_kv_heads,
+            head_dim=config.head_dim,
+            max_position_embeddings=config.max_position,
+            rms_norm_eps=config.rms_eps,
+            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+            tie_word_embeddings=config.tied_embeddings,
+        )
+    )
+    state = {f"model.{name}": tensor for name, tensor in checkpoint.tensors.items()}
+    state["lm_head.weight"] = checkpoint.tensors["embed_tokens.weight"]
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def user_messages(chats: Chats) -> list[str]:
+    """The first messages of chats in English, German, French, Japanese, Russian and Chinese."""
+    chosen: list[str] = []
+    by_language: dict[str, int] = {}
+    for chat in chats("multilingual_mtbench_2turn"):
+        text = chat["messages"][0]["content"]
+        if by_language.get(chat["lang"], 0) < 3 and len(text) < 600:
+            by_language[chat["lang"]] = by_language.get(chat["lang"], 0) + 1
+            chosen.append(text)
+    english = (chat["messages"][0]["content"] for chat in chats("mtbench101"))
+    chosen += islice((text for text in english if len(text) < 600), NUM_PROMPTS - len(chosen))
+    assert len(by_language) >= 5
+    assert len(chosen) == NUM_PROMPTS
+    return chosen
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.model
+@pytest.mark.shared_data
+def test_greedy_text_is_that_of_transformers(checkpoint: Checkpoint, shared_chats: Chats) -> None:
+    """64 tokens on 20 prompts: equal, or first different where transformers has a near tie."""
+    assert checkpoint.fields is not None
+    tokenizer = Tokenizer.from_gguf(checkpoint.fields)
+    template = ChatTemplate.of(tokenizer)
+    prompts = [
+        tokenizer.encode_prompt(
+            template.render([ChatMessage("user", text)], add_generation_prompt=True)
+        )
+        for text in user_messages(shared_chats)
+    ]
+    engine = Engine(checkpoint, EngineConfig(max_running=NUM_PROMPTS, threads=1))
+    sampling = SamplingParams(temperature=0, max_tokens=NUM_TOKENS)
+    outcomes = run(
+        engine,
+        [Request(i, p.copy(), sampling, tokenizer.stop_ids) for i, p in enumerate(prompts)],
+    )
+    model = reference_model(checkpoint)
+    equal, near_ties = 0, []
+    for i, prompt in enumerate(prompts):
+        gap = first_difference(model, prompt, outcomes[i].tokens)
+        equal += gap is None
+        if gap is not None:
+            near_ties.append(gap)
+    sys.stdout.write(f"{equal} of {NUM_PROMPTS} equal; logit gaps of the others: {near_ties}\n")
+    assert all(gap < NEAR_TIE for gap in near_ties)
+
+
+def first_difference(model: LlamaForCausalLM, prompt: list[int], output: list[int]) -> float | None:
+    """The top-2 logit gap of transformers where it would first choose another token, if it would.
+
+    One pass over prompt and output: up to the first difference it is what greedy decoding sees.
+    """
+    with torch.inference_mode():
+        logits = model(torch.tensor([prompt + output])).logits[0, len(prompt) - 1 : -1]
+    for row, token in zip(logits, output, strict=True):
+        best = row.topk(2)
+        if best.indices[0] != token:
+            return float(best.values[0] - best.values[1])
+    return None
