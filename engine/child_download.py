@@ -14,8 +14,10 @@ and retries of its own it has.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -30,6 +32,10 @@ POLL_SECONDS = 0.1
 TERMINATE_SECONDS = 3.0
 STAGING_PREFIX = ".staging-"
 
+# "ERROR: Exception:" is pip's heading of a traceback, whose last line tells more.
+_ERROR_LINE = re.compile(r"ERROR: (?!Exception:)|[\w.]*Error: ")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 @dataclass(frozen=True, slots=True)
 class ChildResult:
@@ -39,9 +45,9 @@ class ChildResult:
     log: str
 
     def last_error(self) -> str:
-        """The line that tells most: the last that says ERROR, or the last at all."""
+        """The line that tells most: the last of pip's or Python's errors, or the last at all."""
         lines = [line.strip() for line in self.log.splitlines() if line.strip()]
-        errors = [line for line in lines if line.startswith("ERROR")]
+        errors = [line for line in lines if _ERROR_LINE.match(line)]
         return (errors or lines or [f"it ended with exit code {self.exit_code}"])[-1]
 
 
@@ -65,7 +71,7 @@ def staging_folder(root: Path, key: str, watch: Callable[[int], None]) -> Iterat
 
 def _try_lock(folder: Path) -> int | None:
     """A descriptor that holds the lock; None when another process has it, or removed the folder."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(folder)
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
@@ -88,10 +94,12 @@ def run_child(
 ) -> ChildResult:
     """Run a command to its end and report the bytes in staging meanwhile.
 
-    environment: what to add to this process's. An exception here ends the child first.
+    environment: what to add to this process's. An exception here ends the child first. A child
+    that failed for want of room is an OSError, as if the write had been ours.
     """
     temporary = staging / "tmp"
-    temporary.mkdir(mode=0o700, exist_ok=True)
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(mode=0o700)
     log = staging / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -106,7 +114,11 @@ def run_child(
             watch(folder_bytes(staging))
     finally:
         _end(process)
-    return ChildResult(exit_code, log.read_text(errors="replace"))
+    result = ChildResult(exit_code, log.read_text(errors="replace"))
+    for code in _NO_ROOM:
+        if exit_code != 0 and f"[Errno {code}]" in result.log:
+            raise OSError(code, os.strerror(code))
+    return result
 
 
 def _poll(process: subprocess.Popen[bytes]) -> int | None:
@@ -151,13 +163,22 @@ def publish(finished: Path, final: Path) -> None:
 
     Its contents and the name survive a power cut; an older model of the name is replaced.
     """
-    final.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(final.parent)
+    if finished.is_dir():
+        finished.chmod(0o700)
     for path in [finished, *finished.rglob("*")] if finished.is_dir() else [finished]:
         _sync(path)
     if final.is_dir():
         shutil.rmtree(final)
     finished.replace(final)
     _sync(final.parent)
+
+
+def make_private_folder(path: Path) -> None:
+    """Make a folder and those above it that are not there yet, for this user only."""
+    if not path.is_dir():
+        make_private_folder(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
 
 
 def _sync(path: Path) -> None:

