@@ -1,0 +1,86 @@
+"""The one interface over which the terminal client talks to conversations.
+
+Knows the protocol's values, no engine: the service in this process is imported when it is opened,
+because torch takes more than a second to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from radixchat.chat_cli.settings import ChatSettings
+from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
+
+
+class ChatClient(Protocol):
+    """Conversations, wherever they are answered.
+
+    The iterators yield ResponseCreated, OutputTextDelta*, then exactly one ResponseDone. What is
+    refused before acceptance is raised from the first step, as a RadixChatError.
+    """
+
+    @property
+    def model_name(self) -> str:
+        """The model that answers."""
+
+    @property
+    def n_ctx(self) -> int:
+        """Tokens that a conversation may have."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What to tell once at the start."""
+
+    async def create_conversation(self, system: str | None = None) -> str:
+        """A new, empty conversation's id."""
+
+    async def latest_conversation(self) -> str | None:
+        """The conversation used last."""
+
+    async def resolve_conversation(self, id_or_prefix: str) -> str:
+        """The full id. Raises ConversationNotFound: unknown or ambiguous."""
+
+    async def messages(self, conversation: str) -> list[MessageView]:
+        """The path at the conversation's tip, oldest first."""
+
+    def send(
+        self, conversation: str, text: str, options: ResponseOptions
+    ) -> AsyncIterator[ResponseEvent]:
+        """Add the user's message and answer it."""
+
+    def edit(
+        self, conversation: str, turn: int, text: str, options: ResponseOptions
+    ) -> AsyncIterator[ResponseEvent]:
+        """Answer the conversation as if its user turn `turn` (from 1) had been `text`."""
+
+    def regenerate(
+        self, conversation: str, options: ResponseOptions
+    ) -> AsyncIterator[ResponseEvent]:
+        """Answer the last user's message again."""
+
+    async def undo(self, conversation: str) -> MessageView:
+        """Remove the last turn; its user's message."""
+
+    async def cancel(self, response: str) -> None:
+        """End a response: its iterator ends incomplete, "interrupted"."""
+
+    async def stats(self) -> dict[str, int | float | str]:
+        """Figures of the engine and its cache, by name."""
+
+
+def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClient]:
+    """The service in this process. Entering raises ModelLoadError, ConfigError or StoreError."""
+    from radixchat.server.local import LocalSettings, open_service
+
+    return open_service(
+        LocalSettings(
+            model=settings.model,
+            page_size=settings.page_size,
+            pool_tokens=settings.pool_tokens,
+            prefix_cache=settings.prefix_cache,
+            threads=settings.threads,
+            database=settings.database,
+        )
+    )

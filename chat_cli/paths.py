@@ -1,0 +1,40 @@
+"""Where the client's files are: configuration, conversations, input history.
+
+Knows the platform's conventions and the two overrides; not what is in the files.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+_NAME = "radixchat"
+
+
+def config_file() -> Path:
+    """`config.toml` in RADIXCHAT_CONFIG_DIR, or in the platform's configuration folder."""
+    folder = os.environ.get("RADIXCHAT_CONFIG_DIR") or platformdirs.user_config_dir(_NAME)
+    return Path(folder).expanduser() / "config.toml"
+
+
+def database_file() -> Path:
+    """`sessions.db` in RADIXCHAT_DATA_DIR, or in the platform's data folder."""
+    folder = os.environ.get("RADIXCHAT_DATA_DIR") or platformdirs.user_data_dir(_NAME)
+    return Path(folder).expanduser() / "sessions.db"
+
+
+def history_file() -> Path:
+    """`history` in the platform's state folder."""
+    return Path(platformdirs.user_state_dir(_NAME)) / "history"
+
+
+def private_file(path: Path) -> None:
+    """Create `path`, and its folder, readable by their owner only; what exists stays as it is.
+
+    Conversations and prompts are private, and SQLite gives its journal the database's mode.
+    Raises OSError.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600))

@@ -1,0 +1,35 @@
+"""What the client's tests share: a small model, and folders of their own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from radixchat.tests.tiny_model import tiny_model_directory
+
+CONTEXT = 4096
+"""Long enough for an answer that takes seconds: tests interrupt it."""
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of random weights."""
+    folder = tiny_model_directory(tmp_path_factory.mktemp("model") / "tiny")
+    config = folder / "config.json"
+    document = json.loads(config.read_text(encoding="utf-8"))
+    document["max_position_embeddings"] = CONTEXT
+    config.write_text(json.dumps(document), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the user's files, terminal settings or variables."""
+    monkeypatch.setenv("RADIXCHAT_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("RADIXCHAT_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "RADIXCHAT_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")

@@ -1,0 +1,83 @@
+"""The configuration file: read, checked, and every complaint names the file and the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from radixchat.chat_cli.chat_command import chat
+from radixchat.chat_cli.config import flag_name, load_config
+
+OPTIONS = [param for param in chat.params if isinstance(param, click.Option)]
+
+
+def load(path: Path, text: str) -> dict[str, object]:
+    path.write_text(text, encoding="utf-8")
+    return load_config(path, OPTIONS)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """No file is no setting."""
+    assert load_config(tmp_path / "none.toml", OPTIONS) == {}
+
+
+def test_values(tmp_path: Path) -> None:
+    """Keys are the flags' long names, with either dash; values come by parameter name."""
+    text = 'model = "m"\ntop-p = 0.5\nmax_tokens = 9\nno-cache = true\ncontinue = true\n'
+    text += 'temperature = 1\ndb = "x.db"\n'
+    assert load(tmp_path / "c.toml", text) == {
+        "model": "m",
+        "top_p": 0.5,
+        "max_tokens": 9,
+        "no_cache": True,
+        "continue_last": True,
+        "temperature": 1,
+        "database": "x.db",
+    }
+
+
+def test_every_flag_is_a_key(tmp_path: Path) -> None:
+    """Each flag can be set in the file."""
+    values = {"boolean": "true", "integer range": "1", "float range": "0.5", "text": '"1"'}
+    for option in OPTIONS:
+        text = f"{flag_name(option)} = {values[option.type.name]}"
+        assert list(load(tmp_path / "c.toml", text)) == [option.name]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("modle = 'x'", "modle: unknown key; known: continue, "),
+        ("max_tokens = '9'", "max_tokens: '9' is not an integer"),
+        ("max_tokens = 9.0", "max_tokens: 9.0 is not an integer"),
+        ("max_tokens = true", "max_tokens: True is not an integer"),
+        ("max_tokens = 0", "max_tokens: 0 is not in the range x>=1"),
+        ("temperature = 'hot'", "temperature: 'hot' is not a number"),
+        ("temperature = nan", "temperature: nan is not a number"),
+        ("top_p = 1.5", "top_p: 1.5 is not in the range 0<x<=1"),
+        ("json = 1", "json: 1 is not true or false"),
+        ("model = 1", "model: 1 is not a string"),
+        ("[chat]\nmodel = 'x'", "chat: unknown key"),
+        ("model = ", "Invalid value"),
+        ('"\\u001b[2J" = 1', "␛[2J: unknown key"),
+    ],
+)
+def test_complaints(tmp_path: Path, text: str, complaint: str) -> None:
+    """Whatever is wrong is refused with the file, the key and the value."""
+    path = tmp_path / "config.toml"
+    with pytest.raises(click.UsageError) as caught:
+        load(path, text)
+    assert str(path) in caught.value.message
+    assert complaint in caught.value.message
+
+
+def test_not_text(tmp_path: Path) -> None:
+    """A file that is not UTF-8, or a folder, is refused by name."""
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"model = '\xff'")
+    with pytest.raises(click.UsageError, match=r"config\.toml"):
+        load_config(path, OPTIONS)
+    with pytest.raises(click.UsageError, match=str(tmp_path)):
+        load_config(tmp_path, OPTIONS)

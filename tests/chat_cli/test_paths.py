@@ -1,0 +1,42 @@
+"""Paths: the overrides, and who may read what is created."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from radixchat.chat_cli import paths
+
+
+def test_overrides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """RADIXCHAT_CONFIG_DIR and RADIXCHAT_DATA_DIR move the files; ~ is the home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RADIXCHAT_CONFIG_DIR", "~/here")
+    monkeypatch.setenv("RADIXCHAT_DATA_DIR", str(tmp_path / "there"))
+    assert paths.config_file() == tmp_path / "here" / "config.toml"
+    assert paths.database_file() == tmp_path / "there" / "sessions.db"
+
+
+def test_platform_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without overrides the files are where the platform keeps such files."""
+    monkeypatch.delenv("RADIXCHAT_CONFIG_DIR", raising=False)
+    monkeypatch.delenv("RADIXCHAT_DATA_DIR", raising=False)
+    for name in ("CONFIG", "DATA", "STATE"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name))
+    assert paths.config_file().parts[-2:] == ("radixchat", "config.toml")
+    assert paths.database_file().parts[-2:] == ("radixchat", "sessions.db")
+    assert paths.history_file().parts[-2:] == ("radixchat", "history")
+
+
+def test_private_file(tmp_path: Path) -> None:
+    """A new file and its folder are the owner's only; what exists keeps its content and mode."""
+    path = tmp_path / "a" / "b" / "file"
+    paths.private_file(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    path.write_text("kept")
+    path.chmod(0o640)
+    paths.private_file(path)
+    assert path.read_text() == "kept"
+    assert path.stat().st_mode & 0o777 == 0o640
