@@ -1,0 +1,61 @@
+"""Everything that is said beside the answers: notes, errors, status lines, on standard error.
+
+Owns their look. Knows no turn: who speaks decides what to say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from rich.console import Console
+from rich.style import Style
+from rich.text import Text
+
+from radixchat.chat_cli.control_characters import neutral_line
+
+_PLAIN = Style()
+_DIM = Style(dim=True)
+_ERROR = Style(color="red")
+
+
+class Notes:
+    """Writes to a console on standard error; every text is neutralised first."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def note(self, text: str) -> None:
+        """Something worth knowing."""
+        self._line(f"note: {neutral_line(text)}", _DIM)
+
+    def error(self, text: str) -> None:
+        """Something did not work."""
+        self._line(f"error: {neutral_line(text)}", _ERROR)
+
+    def aside(self, text: str) -> None:
+        """A dim line: the status of an answer, a hint."""
+        self._line(neutral_line(text), _DIM)
+
+    def table(self, rows: Mapping[str, str]) -> None:
+        """Names and values, aligned."""
+        width = max(map(len, rows), default=0)
+        for name, value in rows.items():
+            self._line(f"{neutral_line(name):<{width}}  {neutral_line(value)}", _PLAIN)
+
+    @contextlib.contextmanager
+    def during(self, text: str) -> Iterator[None]:
+        """Show a line while the block runs, where it can be taken back; nowhere else."""
+        passing = self._console.is_terminal and not self._console.is_dumb_terminal
+        if passing:
+            self._console.print(Text(neutral_line(text), _DIM), end="\r", soft_wrap=True)
+        try:
+            yield
+        finally:
+            if passing:
+                self._console.file.write("\x1b[K")
+                self._console.file.flush()
+
+    def _line(self, text: str, style: Style) -> None:
+        # Not wrapped: whoever reads the lines from a file wants them whole.
+        self._console.print(Text(text, style), soft_wrap=True)

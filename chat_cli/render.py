@@ -1,0 +1,126 @@
+"""How answers reach standard output: Markdown, plain text, or one JSON object per turn.
+
+Owns what is written there, and that nothing else is. Knows no response's life: `turn.py` feeds it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, Protocol, TextIO
+
+from rich.console import Console
+
+from radixchat.chat_cli.control_characters import neutralise
+from radixchat.chat_cli.markdown_answer import MarkdownAnswer
+from radixchat.chat_cli.notes import Notes
+from radixchat.chat_cli.status_line import status_line
+from radixchat.server.protocol import ResponseDone
+
+
+class Answer(Protocol):
+    """One accepted answer while it comes."""
+
+    def feed(self, delta: str) -> None:
+        """More text."""
+
+    def tick(self) -> None:
+        """Time has passed; draw what waited."""
+
+    def close(self) -> None:
+        """The text is complete. Closing again does nothing."""
+
+
+class Output(Protocol):
+    """Where the turns of a run are shown."""
+
+    def begin(self) -> Answer:
+        """An answer has been accepted."""
+
+    def conclude(self, done: ResponseDone) -> None:
+        """A turn has ended: after its answer was closed, or refused before there was one."""
+
+
+class PlainAnswer:
+    """The text as it comes, and a newline at the end.
+
+    On a pipe it is exactly the model's text; a terminal gets it without control characters.
+    """
+
+    def __init__(self, stream: IO[str], *, to_terminal: bool) -> None:
+        self._stream = stream
+        self._to_terminal = to_terminal
+        self._closed = False
+
+    def feed(self, delta: str) -> None:
+        """Write it through."""
+        self._stream.write(neutralise(delta) if self._to_terminal else delta)
+        self._stream.flush()
+
+    def tick(self) -> None:
+        """Nothing ever waits."""
+
+    def close(self) -> None:
+        """End the line."""
+        if not self._closed:
+            self._closed = True
+            self._stream.write("\n")
+            self._stream.flush()
+
+
+class TextOutput:
+    """Answers as text for people, with a status line on standard error after each.
+
+    Markdown where the console takes styles, plain text elsewhere; redrawn while it comes only
+    where the console is a real terminal (FORCE_COLOR alone does not make one).
+    """
+
+    def __init__(self, console: Console, notes: Notes) -> None:
+        self._console = console
+        self._notes = notes
+
+    def begin(self) -> Answer:
+        """An answer on the console."""
+        is_real = self._console.file.isatty()
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            return MarkdownAnswer(self._console, live=is_real)
+        return PlainAnswer(self._console.file, to_terminal=is_real)
+
+    def conclude(self, done: ResponseDone) -> None:
+        """The status line, and the error if there is one."""
+        if done.response:
+            self._notes.aside(status_line(done))
+        if done.error is not None:
+            self._notes.error(done.error.message)
+
+
+class _SilentAnswer:
+    """The deltas of a turn that is shown as a whole."""
+
+    def feed(self, delta: str) -> None:
+        """The text comes again in the record of the turn."""
+
+    def tick(self) -> None:
+        """Nothing to draw."""
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+class JsonOutput:
+    """One line per turn on a stream: the turn's record; with `ids`, its tokens too."""
+
+    def __init__(self, stream: TextIO, *, ids: bool) -> None:
+        self._stream = stream
+        self._ids = ids
+
+    def begin(self) -> Answer:
+        """Nothing is shown before the turn has ended."""
+        return _SilentAnswer()
+
+    def conclude(self, done: ResponseDone) -> None:
+        """Write the record. A turn that was refused has no response, and so no id: null."""
+        turn = done.to_turn(ids=self._ids)
+        turn["conversation"] = done.conversation or None
+        turn["response"] = done.response or None
+        self._stream.write(json.dumps(turn, ensure_ascii=False) + "\n")
+        self._stream.flush()
