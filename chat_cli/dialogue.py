@@ -1,0 +1,183 @@
+"""The conversation a user is in, and what each command does to it.
+
+Owns which conversation that is, and the exit code the run has earned so far. Knows neither a
+prompt nor a pipe: `repl.py` and `script.py` feed it commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.client import ChatClient
+from radixchat.chat_cli.commands import (
+    HELP,
+    Command,
+    Edit,
+    Leave,
+    Misunderstood,
+    Regenerate,
+    Say,
+    ShowHelp,
+    ShowStats,
+    StartNew,
+    Undo,
+)
+from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.interrupts import Interrupts
+from radixchat.chat_cli.notes import Notes
+from radixchat.chat_cli.render import Output
+from radixchat.chat_cli.settings import ChatSettings
+from radixchat.chat_cli.turn import Turn, failed
+from radixchat.server.protocol import (
+    ErrorInfo,
+    MessageView,
+    RadixChatError,
+    ResponseEvent,
+    describe_error,
+)
+
+_EXCERPT = 60
+
+
+class Dialogue:
+    """One conversation at a time; it is created with its first message."""
+
+    def __init__(
+        self,
+        client: ChatClient,
+        settings: ChatSettings,
+        output: Output,
+        notes: Notes,
+        interrupts: Interrupts,
+    ) -> None:
+        self.exit_code = exit_codes.OK
+        self.engine_failed = False
+        self._client = client
+        self._options = settings.response_options
+        self._system = settings.system
+        self._output = output
+        self._notes = notes
+        self._interrupts = interrupts
+        self._conversation: str | None = None
+
+    async def resume(self, conversation: str) -> list[MessageView]:
+        """Go on with a stored conversation; its messages so far."""
+        messages = await self._client.messages(conversation)
+        self._conversation = conversation
+        # /new keeps the system message of the conversation that it leaves.
+        self._system = next((m.text for m in messages if m.role == "system"), None)
+        return messages
+
+    async def perform(self, command: Command) -> ErrorInfo | None:
+        """Do what the command asks and show it; what went wrong, if something did.
+
+        Raises what Turn.run raises.
+        """
+        match command:
+            case Say(text):
+                return await self._say(text)
+            case Edit(turn, text):
+                return await self._edit(turn, text)
+            case Regenerate():
+                return await self._regenerate()
+            case Misunderstood(reason):
+                return self._refuse(ErrorInfo("unknown_command", 400, reason, {}))
+            case Undo():
+                return await self._undo()
+            case ShowStats():
+                return await self._show_stats()
+            case StartNew():
+                self._conversation = None
+                self._notes.aside("new conversation")
+            case ShowHelp():
+                self._notes.table(HELP)
+            case Leave():
+                raise AssertionError("whoever reads the input ends it")
+        return None
+
+    async def user_turns(self) -> list[str]:
+        """The texts of the user's turns so far. Raises RadixChatError."""
+        if self._conversation is None:
+            return []
+        messages = await self._client.messages(self._conversation)
+        return [message.text for message in messages if message.role == "user"]
+
+    async def _say(self, text: str) -> ErrorInfo | None:
+        if self._conversation is None:
+            try:
+                self._conversation = await self._client.create_conversation(self._system)
+            except RadixChatError as error:
+                return self._refuse(describe_error(error))
+        return await self._answer(
+            lambda conversation: self._client.send(conversation, text, self._options)
+        )
+
+    async def _edit(self, turn: int | None, text: str | None) -> ErrorInfo | None:
+        if turn is None or text is None:
+            return self._refuse(
+                ErrorInfo("unknown_command", 400, "/edit wants a number and a text here", {})
+            )
+        return await self._answer(
+            lambda conversation: self._client.edit(conversation, turn, text, self._options)
+        )
+
+    async def _regenerate(self) -> ErrorInfo | None:
+        return await self._answer(
+            lambda conversation: self._client.regenerate(conversation, self._options)
+        )
+
+    async def _answer(self, ask: Callable[[str], AsyncIterator[ResponseEvent]]) -> ErrorInfo | None:
+        if self._conversation is None:
+            return self._refuse(_NO_TURN)
+        events = ask(self._conversation)
+        turn = Turn(self._client, self._conversation, events, self._output, self._interrupts)
+        done = await turn.run()
+        return self._note_failure(done.error)
+
+    async def _undo(self) -> ErrorInfo | None:
+        if self._conversation is None:
+            return self._say_failed(_NO_TURN)
+        try:
+            message = await self._client.undo(self._conversation)
+        except RadixChatError as error:
+            return self._say_failed(describe_error(error))
+        excerpt = neutral_line(message.text)
+        if len(excerpt) > _EXCERPT:
+            excerpt = f"{excerpt[:_EXCERPT]}…"
+        self._notes.aside(f"taken back: {excerpt}")
+        return None
+
+    async def _show_stats(self) -> ErrorInfo | None:
+        try:
+            stats = await self._client.stats()
+        except RadixChatError as error:
+            return self._say_failed(describe_error(error))
+        self._notes.table(
+            {
+                name.replace("_", " "): f"{value:.3f}" if type(value) is float else str(value)
+                for name, value in stats.items()
+            }
+        )
+        return None
+
+    def _refuse(self, error: ErrorInfo) -> ErrorInfo:
+        """What should have become a turn did not; it is shown as one."""
+        self._output.conclude(failed(self._conversation or "", "", error))
+        self._note_failure(error)
+        return error
+
+    def _say_failed(self, error: ErrorInfo) -> ErrorInfo:
+        self._notes.error(error.message)
+        self._note_failure(error)
+        return error
+
+    def _note_failure(self, error: ErrorInfo | None) -> ErrorInfo | None:
+        if error is not None:
+            self.engine_failed = self.engine_failed or error.code == "engine_failed"
+            if self.exit_code == exit_codes.OK:
+                self.exit_code = exit_codes.for_error(error)
+        return error
+
+
+_NO_TURN = ErrorInfo("invalid_value", 400, "the conversation has no turn yet", {})

@@ -1,0 +1,99 @@
+"""The input line: keys, several lines in one message, history. A thin layer over prompt_toolkit.
+
+Owns what a key does. Knows no command and no conversation: it returns what was entered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TextIO
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from radixchat.chat_cli.history import EntryHistory
+from radixchat.chat_cli.interrupts import Interrupts, Target
+from radixchat.chat_cli.notes import Notes
+
+_STYLE = "ansicyan bold"
+
+
+class PromptInterrupted(Exception):
+    """Ctrl-C at an empty input line, or a signal."""
+
+
+class Prompt:
+    """Reads messages from the terminal on standard input; draws on `screen`.
+
+    dumb: the screen takes text only.
+    """
+
+    def __init__(
+        self, screen: TextIO, history: Path, notes: Notes, interrupts: Interrupts, *, dumb: bool
+    ) -> None:
+        self._interrupts = interrupts
+        self._dumb = dumb
+        # Cursor position requests would only serve menus; without them no terminal can answer
+        # late, into the next message.
+        output = Vt100_Output.from_pty(screen, default_color_depth=ColorDepth.from_env())
+        output.enable_cpr = False
+        with create_app_session(output=output):
+            self._session: PromptSession[str] = PromptSession(
+                history=EntryHistory(history, notes.note),
+                multiline=True,
+                enable_suspend=True,
+                key_bindings=_key_bindings(),
+            )
+
+    async def read(self, message: str, draft: str) -> str:
+        """What is entered after `message`, with `draft` in the line to begin with.
+
+        Raises EOFError (Ctrl-D at an empty line) and PromptInterrupted.
+        """
+        loop = asyncio.get_running_loop()
+
+        def wake() -> None:
+            loop.call_soon_threadsafe(self._wake)
+
+        if self._dumb:
+            message += draft  # prompt_toolkit echoes keys there, and nothing else
+        with self._interrupts.directed_to(Target(stop=wake, abandon=wake)):
+            return await self._session.prompt_async(
+                [(_STYLE, message)], default=draft, handle_sigint=False
+            )
+
+    def _wake(self) -> None:
+        future = self._session.app.future
+        if future is not None and not future.done():
+            future.set_exception(PromptInterrupted())
+
+
+def _key_bindings() -> KeyBindings:
+    """Enter sends, Alt-Enter and backslash-Enter begin another line, Ctrl-C clears the line."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.document.text_before_cursor.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    @keys.add("c-c")
+    def _interrupt(event: KeyPressEvent) -> None:
+        if event.current_buffer.text:
+            event.current_buffer.reset()
+        else:
+            event.app.exit(exception=PromptInterrupted())
+
+    return keys

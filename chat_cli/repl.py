@@ -1,0 +1,115 @@
+"""The conversation at a terminal: prompt, answer, prompt again.
+
+Owns the loop and what is left in the input line. Knows no key and no rendering.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Edit, Leave, parse
+from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.interrupts import ABANDONING_SECONDS, Interrupts, Target
+from radixchat.chat_cli.notes import Notes
+from radixchat.chat_cli.prompt import Prompt, PromptInterrupted
+from radixchat.chat_cli.quiet_terminal import QuietTerminal
+from radixchat.server.protocol import RadixChatError
+
+_PROMPT = "> "
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What the input line begins with; `turn`: the user turn that it is to replace."""
+
+    text: str = ""
+    turn: int | None = None
+
+    @property
+    def prompt(self) -> str:
+        """What stands before it."""
+        return _PROMPT if self.turn is None else f"edit {self.turn}{_PROMPT}"
+
+    def command(self, entry: str) -> Command:
+        """What an entry means here: the new text of an edited turn is no command."""
+        return parse(entry) if self.turn is None else Edit(self.turn, entry)
+
+
+class Repl:
+    """Reads and answers until the user leaves."""
+
+    def __init__(
+        self,
+        dialogue: Dialogue,
+        prompt: Prompt,
+        terminal: QuietTerminal,
+        notes: Notes,
+        interrupts: Interrupts,
+    ) -> None:
+        self._dialogue = dialogue
+        self._prompt = prompt
+        self._terminal = terminal
+        self._notes = notes
+        self._interrupts = interrupts
+
+    async def run(self) -> int:
+        """The exit code: what was refused or failed has been shown, and is none."""
+        # Between a prompt and an answer there is nothing to stop; a Ctrl-C must not end the chat.
+        with self._interrupts.directed_to(Target(self._interrupts.note_stop, lambda: None)):
+            return await self._run()
+
+    async def _run(self) -> int:
+        draft = Draft()
+        while self._interrupts.leaving is None:
+            try:
+                entry = await self._prompt.read(draft.prompt, draft.text)
+            except EOFError:
+                break
+            except PromptInterrupted:
+                self._interrupted(draft)
+                draft = Draft()
+                continue
+            command = draft.command(entry)
+            if isinstance(command, Leave):
+                break
+            if not entry.strip():
+                draft = Draft()
+            elif isinstance(command, Edit) and command.text is None:
+                draft = await self._draft_of(command.turn)
+            else:
+                draft = await self._perform(command, Draft(entry, draft.turn))
+                if self._dialogue.engine_failed:
+                    return exit_codes.ERROR
+        return exit_codes.OK if self._interrupts.leaving is None else self._interrupts.leaving
+
+    def _interrupted(self, draft: Draft) -> None:
+        if self._interrupts.leaving is not None:
+            return
+        if self._interrupts.stopped_recently:
+            self._interrupts.leave(exit_codes.INTERRUPTED, ABANDONING_SECONDS)
+        elif draft.turn is None:
+            self._notes.aside(HOW_TO_LEAVE)
+
+    async def _perform(self, command: Command, entered: Draft) -> Draft:
+        """Perform it; the next draft: empty, or what was entered if it did not work."""
+        with self._terminal.quiet():
+            error = await self._dialogue.perform(command)
+        return Draft() if error is None else entered
+
+    async def _draft_of(self, turn: int | None) -> Draft:
+        """The text of a user turn, to be changed; the last one for None."""
+        try:
+            texts = await self._dialogue.user_turns()
+        except RadixChatError as error:
+            self._notes.error(str(error))
+            return Draft()
+        number = len(texts) if turn is None else turn
+        if not 1 <= number <= len(texts):
+            self._notes.error(
+                f"there is no message {number} to edit; there are {len(texts)}"
+                if texts
+                else "there is no message to edit yet"
+            )
+            return Draft()
+        return Draft(texts[number - 1], number)

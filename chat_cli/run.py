@@ -1,0 +1,150 @@
+"""Runs a chat: what is asked, who answers, prompt or script, how it ends. Knows no turn.
+
+standard input   question   then
+any              words      one answer; piped input is put before the words
+any              `-`        one answer to all of standard input
+terminal         none       a prompt, on standard error if the answers are piped;
+                            lines without a prompt if there is no terminal to draw it on
+pipe, file       none       lines, each a turn
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import sys
+from collections.abc import AsyncIterator
+
+import click
+
+from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.client import ChatClient, open_client
+from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
+from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.input_lines import InputLines, decode
+from radixchat.chat_cli.interrupts import Interrupts
+from radixchat.chat_cli.model_download import find_or_fetch
+from radixchat.chat_cli.paths import history_file
+from radixchat.chat_cli.script import run_lines, run_question
+from radixchat.chat_cli.settings import ChatSettings
+from radixchat.chat_cli.streams import STDIN, Streams, discard_output
+from radixchat.chat_cli.tail import show_tail
+from radixchat.server.protocol import MessageView, RadixChatError, describe_error
+
+_PATIENCE_SECONDS = 1.0
+
+
+def run_chat(settings: ChatSettings, question: str | None) -> int:
+    """Chat; the exit code. Raises SystemExit when a signal or a second Ctrl-C ends it early."""
+    streams = Streams.of_this_process(json=settings.json, ids=settings.ids)
+    prompts = question is None and streams.screen is not None
+    with Interrupts(interrupt_leaves=not prompts) as interrupts:
+        try:
+            command = None if question is None else _ask(question, streams)
+            _ensure_model(settings.model, streams)
+            return asyncio.run(_chat(settings, streams, command, interrupts))
+        except RadixChatError as error:
+            streams.notes.error(str(error))
+            return exit_codes.for_error(describe_error(error))
+        except BrokenPipeError:
+            discard_output()
+            return exit_codes.BROKEN_PIPE
+        except OSError as error:
+            streams.notes.error(str(error))
+            return exit_codes.ERROR
+
+
+def _ask(question: str, streams: Streams) -> Command:
+    """What the words and the piped input ask together. Raises click.UsageError: nothing."""
+    command = parse(question)
+    text = question
+    if question == "-":
+        text = _all_input(streams)
+        command = Say(text)
+    elif question.strip() and streams.has_input and not sys.stdin.isatty():
+        context = _all_input(streams).strip("\n")
+        if context:
+            command = Say(f"{context}\n\n{question}")
+    if not text.strip():
+        raise click.UsageError("the question is empty")
+    return command
+
+
+def _all_input(streams: Streams) -> str:
+    """All of standard input, which somebody may have left open by mistake."""
+    if not streams.has_input:
+        return ""
+    if not sys.stdin.isatty() and not select.select([STDIN], [], [], _PATIENCE_SECONDS)[0]:
+        streams.notes.note("waiting for standard input to end; `< /dev/null` if there is none")
+    return decode(sys.stdin.buffer.read(), "standard input", streams.notes.note)
+
+
+def _ensure_model(name: str, streams: Streams) -> None:
+    from radixchat.engine.model_store import ModelStore
+
+    find_or_fetch(ModelStore.default(), name, streams.errors, streams.notes)
+
+
+async def _chat(
+    settings: ChatSettings, streams: Streams, command: Command | None, interrupts: Interrupts
+) -> int:
+    async with contextlib.AsyncExitStack() as stack:
+        with streams.notes.during(f"loading {settings.model} …"):
+            client = await stack.enter_async_context(open_client(settings))
+        for notice in client.notices:
+            streams.notes.note(notice)
+        dialogue = Dialogue(client, settings, streams.output, streams.notes, interrupts)
+        messages = await _resume(client, dialogue, settings, streams)
+        if command is not None:
+            return await run_question(dialogue, command, interrupts)
+        if streams.screen is None:
+            return await run_lines(dialogue, _lines(streams), interrupts)
+        streams.notes.aside(
+            f"{client.model_name}, {client.n_ctx:,} tokens of context; {HOW_TO_LEAVE}"
+        )
+        if streams.answers_on_screen:
+            show_tail(messages, streams.output, streams.notes)
+        return await _converse(dialogue, streams, interrupts)
+
+
+async def _converse(dialogue: Dialogue, streams: Streams, interrupts: Interrupts) -> int:
+    # Here, because prompt_toolkit takes a tenth of a second to import and only a prompt needs it.
+    from radixchat.chat_cli.prompt import Prompt
+    from radixchat.chat_cli.quiet_terminal import QuietTerminal
+    from radixchat.chat_cli.repl import Repl
+
+    assert streams.screen is not None
+    dumb = streams.screen_is_dumb
+    terminal = QuietTerminal(STDIN, None if dumb else streams.screen)
+    interrupts.before_exit = terminal.restore
+    prompt = Prompt(streams.screen, history_file(), streams.notes, interrupts, dumb=dumb)
+    try:
+        return await Repl(dialogue, prompt, terminal, streams.notes, interrupts).run()
+    finally:
+        terminal.restore()
+
+
+async def _lines(streams: Streams) -> AsyncIterator[str]:
+    if streams.has_input:
+        async for line in InputLines(STDIN, streams.notes.note):
+            yield line
+
+
+async def _resume(
+    client: ChatClient, dialogue: Dialogue, settings: ChatSettings, streams: Streams
+) -> list[MessageView]:
+    """Go on with the conversation that the settings name; its messages."""
+    if settings.session is not None:
+        conversation = await client.resolve_conversation(settings.session)
+    elif not settings.continue_last:
+        return []
+    elif (latest := await client.latest_conversation()) is None:
+        streams.notes.note("there is no conversation to continue; this is a new one")
+        return []
+    else:
+        conversation = latest
+    messages = await dialogue.resume(conversation)
+    turns = sum(message.role == "user" for message in messages)
+    streams.notes.note(f"continuing {conversation}, {turns} {'turn' if turns == 1 else 'turns'}")
+    return messages

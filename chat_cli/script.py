@@ -1,0 +1,58 @@
+"""Turns without a prompt: a question of the command line, or lines of standard input.
+
+Knows no terminal. Each line is a turn or a command; what fails is shown, and the next line comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from radixchat.chat_cli.commands import Command, Edit, Leave, Misunderstood, parse
+from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.interrupts import Interrupts, Target
+
+
+async def run_question(dialogue: Dialogue, command: Command, interrupts: Interrupts) -> int:
+    """Answer once; the exit code."""
+    if not isinstance(command, Leave):
+        await dialogue.perform(_complete(command))
+    return _exit_code(dialogue, interrupts)
+
+
+async def run_lines(dialogue: Dialogue, lines: AsyncIterator[str], interrupts: Interrupts) -> int:
+    """Perform line after line until they end, /exit, or a signal; the exit code."""
+    while interrupts.leaving is None:
+        line = await _next_line(lines, interrupts)
+        if line is None:
+            break
+        if not line.strip():
+            continue
+        command = parse(line)
+        if isinstance(command, Leave):
+            break
+        await dialogue.perform(_complete(command))
+    return _exit_code(dialogue, interrupts)
+
+
+async def _next_line(lines: AsyncIterator[str], interrupts: Interrupts) -> str | None:
+    loop = asyncio.get_running_loop()
+    reading = asyncio.ensure_future(anext(lines, None))
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(reading.cancel)
+
+    with interrupts.directed_to(Target(stop=wake, abandon=wake)):
+        await asyncio.wait({reading})
+    return None if reading.cancelled() else reading.result()
+
+
+def _complete(command: Command) -> Command:
+    """The command; an edit that would ask for more has nobody to ask."""
+    if isinstance(command, Edit) and (command.turn is None or command.text is None):
+        return Misunderstood("/edit wants the number of a message and its new text: /edit N TEXT")
+    return command
+
+
+def _exit_code(dialogue: Dialogue, interrupts: Interrupts) -> int:
+    return dialogue.exit_code if interrupts.leaving is None else interrupts.leaving

@@ -1,0 +1,133 @@
+"""One turn from its first event to its last, with signals that stop it on the way.
+
+Owns the running iteration. Knows no command and no store: it is given the events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from radixchat.chat_cli.client import ChatClient
+from radixchat.chat_cli.interrupts import Interrupts, Target
+from radixchat.chat_cli.render import Answer, Output
+from radixchat.server.protocol import (
+    ErrorInfo,
+    OutputTextDelta,
+    RadixChatError,
+    ResponseCreated,
+    ResponseDone,
+    ResponseEvent,
+    ResponseTimings,
+    ResponseUsage,
+    describe_error,
+)
+
+TICK_SECONDS = 0.05
+
+
+def failed(conversation: str, response: str, error: ErrorInfo) -> ResponseDone:
+    """The record of a turn without a terminal event: mostly refused, so `response` is ""."""
+    return ResponseDone(
+        conversation=conversation,
+        response=response,
+        status="failed",
+        reason=None,
+        output_text="",
+        usage=ResponseUsage(0, 0, 0, 0),
+        timings=ResponseTimings(None, None, None),
+        input_ids=(),
+        output_ids=(),
+        error=error,
+    )
+
+
+class Turn:
+    """Shows the events of one response on an output; `run` it once."""
+
+    def __init__(
+        self,
+        client: ChatClient,
+        conversation: str,
+        events: AsyncIterator[ResponseEvent],
+        output: Output,
+        interrupts: Interrupts,
+    ) -> None:
+        self._client = client
+        self._conversation = conversation
+        self._events = events
+        self._output = output
+        self._interrupts = interrupts
+        self._answer: Answer | None = None
+        self._response = ""
+        self._stopping = False
+        self._abandoned = False
+        self._cancelling: asyncio.Task[None] | None = None
+
+    async def run(self) -> ResponseDone:
+        """Until the response has ended, by itself or stopped; shown when this returns.
+
+        Raises SystemExit when the user leaves without waiting for that, and OSError when the
+        output is gone; the response is cancelled then.
+        """
+        loop = asyncio.get_running_loop()
+        reading = asyncio.ensure_future(self._read())
+        target = Target(
+            stop=lambda: self._stop_from_handler(loop),
+            abandon=self._abandon_from_handler,
+        )
+        try:
+            with self._interrupts.directed_to(target):
+                while not (reading.done() or self._abandoned):
+                    await asyncio.wait({reading}, timeout=TICK_SECONDS)
+                    if self._answer is not None:
+                        self._answer.tick()
+            done = await self._ended(reading)
+        finally:
+            reading.cancel()
+            if self._answer is not None:
+                self._answer.close()
+        self._output.conclude(done)
+        return done
+
+    async def _ended(self, reading: asyncio.Task[ResponseDone]) -> ResponseDone:
+        if self._abandoned:
+            raise SystemExit(self._interrupts.leaving)
+        if self._cancelling is not None:
+            # The terminal event tells how it ended, whatever became of asking for it.
+            with contextlib.suppress(RadixChatError):
+                await self._cancelling
+        return await reading
+
+    async def _read(self) -> ResponseDone:
+        try:
+            async for event in self._events:
+                match event:
+                    case ResponseCreated():
+                        self._response = event.response
+                        self._answer = self._output.begin()
+                        self._cancel_if_asked()
+                    case OutputTextDelta():
+                        assert self._answer is not None
+                        self._answer.feed(event.delta)
+                    case ResponseDone():
+                        return event
+        except RadixChatError as error:
+            return failed(self._conversation, self._response, describe_error(error))
+        raise AssertionError("a response ended without its terminal event")
+
+    def _stop_from_handler(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._interrupts.note_stop()
+        loop.call_soon_threadsafe(self._stop)
+
+    def _abandon_from_handler(self) -> None:
+        self._abandoned = True
+
+    def _stop(self) -> None:
+        self._stopping = True
+        self._cancel_if_asked()
+
+    def _cancel_if_asked(self) -> None:
+        if self._stopping and self._response and self._cancelling is None:
+            self._cancelling = asyncio.ensure_future(self._client.cancel(self._response))
