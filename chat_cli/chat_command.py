@@ -1,0 +1,189 @@
+"""`radixchat chat`: its flags, resolved into ChatSettings.
+
+Knows click and nothing that is slow to import; what it does is in `run.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from radixchat.chat_cli.config import load_config
+from radixchat.chat_cli.exit_codes import help_epilog
+from radixchat.chat_cli.paths import config_file, database_file
+from radixchat.chat_cli.settings import ChatSettings
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_HELP = """Chat with a model in this process.
+
+On a terminal: a conversation, until Ctrl-D or /exit (/help lists the commands). With WORDS: they
+are one question; it is answered, and the command ends. With piped standard input and no WORDS:
+each line is a turn of one conversation. With both: standard input is put before the question,
+as its context. With `-` as the only word: all of standard input is one question.
+
+The answer goes to standard output, everything else to standard error. Ctrl-C stops an answer and
+keeps what is there; a second within two seconds leaves.
+
+Every flag can be set by a variable RADIXCHAT_<FLAG> (RADIXCHAT_TOP_P=0.8) or in config.toml
+(top_p = 0.8). A flag wins over a variable, a variable over the file.
+"""
+
+
+class _Number(click.FloatRange):
+    """A FloatRange that refuses NaN, which no comparison does."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+class ConfiguredCommand(click.Command):
+    """A command whose options' defaults come from the configuration file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the file, then the arguments. Raises click.UsageError."""
+        if not ctx.resilient_parsing:
+            options = [param for param in self.params if isinstance(param, click.Option)]
+            ctx.default_map = load_config(config_file(), options)
+        return super().parse_args(ctx, args)
+
+
+def _option(*names: str, **attributes: Any) -> Callable[[_Function], _Function]:
+    """An option with the variable RADIXCHAT_<FLAG>."""
+    flag = max((name for name in names if name.startswith("--")), key=len)
+    variable = "RADIXCHAT_" + flag.lstrip("-").replace("-", "_").upper()
+    return click.option(*names, envvar=variable, **attributes)
+
+
+def _options(*options: Callable[[_Function], _Function]) -> Callable[[_Function], _Function]:
+    def decorate(function: _Function) -> _Function:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+_COUNT: Any = {"type": click.IntRange(min=1), "metavar": "N"}
+
+_CONVERSATION = _options(
+    _option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
+    _option("--session", metavar="ID", help="Continue this one (or a prefix of its id)."),
+    _option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
+    _option("--db", "database", metavar="FILE", help="Where conversations are kept."),
+)
+_MODEL = _options(
+    _option(
+        "-m",
+        "--model",
+        metavar="NAME",
+        show_default="smollm2-135m",
+        help="A model's name, a hub id, a .gguf file, or a folder.",
+    ),
+    _option("--page-size", **_COUNT, help="Tokens in a page of the cache."),
+    _option("--pool-tokens", **_COUNT, help="Tokens that the cache holds."),
+    _option("--no-cache", is_flag=True, help="Compute every prompt from its start."),
+    _option("--threads", **_COUNT, help="CPU threads."),
+)
+_SAMPLING = _options(
+    _option(
+        "--temperature",
+        type=_Number(0, 10),
+        metavar="X",
+        default=0.2,
+        show_default=True,
+        help="0 is greedy.",
+    ),
+    _option(
+        "--top-p", type=_Number(0, 1, min_open=True), metavar="X", default=0.9, show_default=True
+    ),
+    _option("--top-k", type=click.IntRange(0), metavar="N", default=0, show_default="off"),
+    _option(
+        "--min-p", type=_Number(0, 1, max_open=True), metavar="X", default=0.0, show_default="off"
+    ),
+    _option(
+        "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Makes answers repeatable."
+    ),
+    _option("--max-tokens", **_COUNT, help="Longest answer."),
+)
+_OUTPUT = _options(
+    _option("--json", is_flag=True, help="One JSON object per turn."),
+    _option("--ids", is_flag=True, help="With --json: the exact token ids too."),
+)
+
+
+@click.command(
+    "chat",
+    cls=ConfiguredCommand,
+    help=_HELP,
+    epilog=help_epilog(),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.argument("words", nargs=-1)
+@_CONVERSATION
+@_MODEL
+@_SAMPLING
+@_OUTPUT
+@click.pass_context
+def chat(ctx: click.Context, /, words: tuple[str, ...], **values: Any) -> None:
+    """Resolve the settings and run the chat; exits with its code."""
+    settings = resolve(ctx, values)
+    question = " ".join(os.fsencode(word).decode("utf-8", "replace") for word in words)
+
+    from radixchat.chat_cli.run import run_chat
+
+    raise SystemExit(run_chat(settings, question if words else None))
+
+
+def resolve(ctx: click.Context, values: dict[str, Any]) -> ChatSettings:
+    """The settings, from the parsed values and where each came from.
+
+    Raises click.UsageError for flags that contradict each other.
+    """
+    continue_source = ctx.get_parameter_source("continue_last")
+    session_source = ctx.get_parameter_source("session")
+    if values["continue_last"] and values["session"] is not None:
+        assert continue_source is not None
+        assert session_source is not None
+        # Lower is nearer to the user: a flag wins over a variable, a variable over the file.
+        if continue_source == session_source:
+            raise click.UsageError("--continue and --session name different conversations")
+        if _NEARNESS.index(continue_source) < _NEARNESS.index(session_source):
+            values["session"] = None
+        else:
+            values["continue_last"] = False
+    continues = values["continue_last"] or values["session"] is not None
+    if continues and ctx.get_parameter_source("system") is ParameterSource.COMMANDLINE:
+        raise click.UsageError("--system is for a new conversation; the old one has its own")
+    if ctx.get_parameter_source("ids") is ParameterSource.COMMANDLINE and not values["json"]:
+        raise click.UsageError("--ids adds to the objects of --json; give both")
+    if values["model"] is None:
+        from radixchat.engine.model_store import DEFAULT_MODEL
+
+        values["model"] = DEFAULT_MODEL
+    database = values.pop("database")
+    prefix_cache = not values.pop("no_cache")
+    return ChatSettings(
+        database=database_file() if database is None else Path(database).expanduser(),
+        prefix_cache=prefix_cache,
+        **values,
+    )
+
+
+_NEARNESS = (
+    ParameterSource.COMMANDLINE,
+    ParameterSource.ENVIRONMENT,
+    ParameterSource.DEFAULT_MAP,
+    ParameterSource.DEFAULT,
+)

@@ -1,0 +1,116 @@
+"""`radixchat models`: pull, list, path. Knows click; the model store does the work.
+
+Standard output has what a script wants: a path, or for `list` a line per model of tab-separated
+name, bytes and path; on a terminal the same, aligned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.chat_command import chat
+from radixchat.chat_cli.config import load_config
+from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.paths import config_file
+from radixchat.server.protocol import RadixChatError, describe_error
+
+if TYPE_CHECKING:
+    from radixchat.chat_cli.streams import Streams
+
+_MEGABYTE = 1_000_000
+
+_name_argument = click.argument("name", required=False, envvar="RADIXCHAT_MODEL")
+
+
+@click.group(help="Model files on this machine.")
+def models() -> None:
+    """Dispatch to a subcommand."""
+
+
+@models.command()
+@_name_argument
+def pull(name: str | None) -> None:
+    """Fetch a model, unless it is there, and print its path."""
+    from radixchat.chat_cli.model_download import find_or_fetch
+    from radixchat.engine.model_store import ModelStore
+
+    def work(streams: Streams) -> int:
+        path = find_or_fetch(ModelStore.default(), _model(name), streams.errors, streams.notes)
+        click.echo(path)
+        return exit_codes.OK
+
+    _run(work)
+
+
+@models.command("list")
+def list_models() -> None:
+    """List the installed models."""
+    from radixchat.engine.model_store import ModelStore
+
+    def work(streams: Streams) -> int:
+        rows = [(m.name, m.bytes, m.path) for m in ModelStore.default().list()]
+        width = max((len(neutral_line(name)) for name, _, _ in rows), default=0)
+        for name, size, path in rows:
+            if streams.answers.is_terminal:
+                megabytes = f"{size / _MEGABYTE:,.0f} MB"
+                where = neutral_line(str(path))
+                click.echo(f"{neutral_line(name):<{width}}  {megabytes:>10}  {where}")
+            else:
+                click.echo(f"{name}\t{size}\t{path}")
+        if not rows:
+            streams.notes.note("no model is installed; `radixchat models pull` fetches one")
+        return exit_codes.OK
+
+    _run(work)
+
+
+@models.command()
+@_name_argument
+def path(name: str | None) -> None:
+    """Print the path of an installed model."""
+    from radixchat.engine.model_store import ModelStore
+
+    def work(streams: Streams) -> int:
+        model = _model(name)
+        found = ModelStore.default().find(model)
+        if found is None:
+            streams.notes.error(
+                f"{model} is not installed; `radixchat models pull {model}` fetches it"
+            )
+            return exit_codes.UNAVAILABLE
+        click.echo(found)
+        return exit_codes.OK
+
+    _run(work)
+
+
+def _model(name: str | None) -> str:
+    """The model meant: the argument or the variable, the configuration file's, the default."""
+    if name is not None:
+        return name
+    from radixchat.engine.model_store import DEFAULT_MODEL
+
+    options = [param for param in chat.params if isinstance(param, click.Option)]
+    return str(load_config(config_file(), options).get("model", DEFAULT_MODEL))
+
+
+def _run(work: Callable[[Streams], int]) -> None:
+    """Do the work and exit with its code; an error is shown, and a signal leaves quietly."""
+    from radixchat.chat_cli.interrupts import Interrupts
+    from radixchat.chat_cli.streams import Streams, discard_output
+
+    streams = Streams.of_this_process(json=False, ids=False)
+    with Interrupts(interrupt_leaves=True):
+        try:
+            code = work(streams)
+        except RadixChatError as error:
+            streams.notes.error(str(error))
+            code = exit_codes.for_error(describe_error(error))
+        except BrokenPipeError:
+            discard_output()
+            code = exit_codes.BROKEN_PIPE
+    raise SystemExit(code)

@@ -1,0 +1,150 @@
+"""`radixchat chat`: its flags, where their values come from, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from radixchat.chat_cli.chat_command import chat, resolve
+from radixchat.chat_cli.config import flag_name
+from radixchat.chat_cli.main import cli
+from radixchat.chat_cli.paths import config_file
+from radixchat.chat_cli.settings import ChatSettings
+from radixchat.engine.model_store import DEFAULT_MODEL
+
+
+def settings_of(*arguments: str) -> ChatSettings:
+    """What the arguments resolve to, with the environment and the configuration file."""
+    context = chat.make_context("chat", list(arguments))
+    values: dict[str, Any] = {k: v for k, v in context.params.items() if k != "words"}
+    return resolve(context, values)
+
+
+def write_config(text: str) -> None:
+    config_file().parent.mkdir(exist_ok=True)
+    config_file().write_text(text)
+
+
+def test_defaults(tmp_path: Path) -> None:
+    """Without a word the default model's card decides, and the data folder has the database."""
+    assert settings_of() == ChatSettings(
+        model=DEFAULT_MODEL, database=tmp_path / "data" / "sessions.db"
+    )
+    options = settings_of().response_options
+    assert (options.temperature, options.top_p) == (0.2, 0.9)
+
+
+def test_help_names_the_default_model() -> None:
+    """The model that the help promises is the one that is taken."""
+    assert DEFAULT_MODEL in CliRunner().invoke(cli, ["chat", "--help"]).output
+
+
+def test_all_flags() -> None:
+    """Every flag reaches its setting."""
+    command_line = """
+        -m m -s sys --temperature 0 --top-p 1 --top-k 5 --min-p .1 --seed 7 --max-tokens 8
+        --page-size 4 --pool-tokens 99 --no-cache --db f.db --json --ids --threads 2
+    """
+    assert settings_of(*command_line.split()) == ChatSettings(
+        model="m",
+        system="sys",
+        temperature=0,
+        top_p=1,
+        top_k=5,
+        min_p=0.1,
+        seed=7,
+        max_tokens=8,
+        page_size=4,
+        pool_tokens=99,
+        prefix_cache=False,
+        database=Path("f.db"),
+        json=True,
+        ids=True,
+        threads=2,
+    )
+    assert settings_of("-c").continue_last
+    assert settings_of("--session", "conv_1").session == "conv_1"
+
+
+def test_every_flag_has_its_variable() -> None:
+    """The variable of a flag is RADIXCHAT_ and its long name."""
+    options = [p for p in chat.params if isinstance(p, click.Option)]
+    assert len(options) == 17
+    for option in options:
+        assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
+
+
+def test_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag wins over a variable, a variable over the file, the file over the default."""
+    write_config("top_k = 1\nseed = 1\nmax_tokens = 1")
+    monkeypatch.setenv("RADIXCHAT_TOP_K", "2")
+    monkeypatch.setenv("RADIXCHAT_SEED", "2")
+    settings = settings_of("--top-k", "3")
+    assert (settings.top_k, settings.seed, settings.max_tokens) == (3, 2, 1)
+    assert settings.top_p == 0.9
+
+
+def test_nearest_conversation_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversation named by flag wins over one that a variable or the file names."""
+    monkeypatch.setenv("RADIXCHAT_SESSION", "conv_env")
+    assert settings_of("-c").session is None
+    assert settings_of().session == "conv_env"
+    write_config("continue = true")
+    assert not settings_of().continue_last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--temperature", "hot"], "'hot' is not a valid float"),
+        (["--temperature", "11"], "0<=x<=10"),
+        (["--temperature", "nan"], "not a number"),
+        (["--top-p", "0"], "0<x<=1"),
+        (["--min-p", "1"], "0<=x<1"),
+        (["--top-k", "-1"], "x>=0"),
+        (["--max-tokens", "0"], "x>=1"),
+        (["--seed", "-1"], "0<=x<="),
+        (["--threads", "0"], "x>=1"),
+        (["--bogus"], "--bogus"),
+        (["-c", "--session", "x"], "different conversations"),
+        (["-c", "-s", "be brief"], "--system"),
+        (["--session", "x", "--system", "be brief"], "--system"),
+        (["--ids"], "--json"),
+        ([""], "empty"),
+        (["  "], "empty"),
+    ],
+)
+def test_usage_errors(arguments: list[str], complaint: str) -> None:
+    """What contradicts itself or is out of range exits with 2 and says why, with no model."""
+    result = CliRunner().invoke(cli, ["chat", *arguments])
+    assert result.exit_code == 2
+    assert complaint in result.stderr
+    assert not result.stdout
+
+
+def test_config_errors() -> None:
+    """A wrong configuration file is a usage error that names the file and the key."""
+    write_config("colour = true")
+    result = CliRunner().invoke(cli, ["chat", "hello"])
+    assert result.exit_code == 2
+    assert str(config_file()) in result.stderr
+    assert "colour" in result.stderr
+
+
+def test_variable_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong variable is refused like a wrong flag."""
+    monkeypatch.setenv("RADIXCHAT_TOP_P", "7")
+    assert CliRunner().invoke(cli, ["chat", "hello"]).exit_code == 2
+
+
+def test_system_of_the_environment_does_not_forbid_continuing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A system message for every new conversation may stand in a variable."""
+    monkeypatch.setenv("RADIXCHAT_SYSTEM", "be brief")
+    assert settings_of("-c").system == os.environ["RADIXCHAT_SYSTEM"]
