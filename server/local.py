@@ -131,7 +131,7 @@ def render_hash(checkpoint: Checkpoint, template: ChatTemplate) -> str:
 
 def template_notices(template: ChatTemplate) -> tuple[str, ...]:
     """What the template does to the cache, for a user to know."""
-    if template.lint.preserves_prefix:
+    if template.lint.appendable:
         return ()
     return (
         f"this model's chat template rewrites history ({template.lint.reason}): "

@@ -41,13 +41,14 @@ class PromptBuilder:
             raise InvalidRequest(f"the message is {text!r}; send at least one visible character")
         messages = chat_messages(history.messages)
         stored = self._stored_ids(history)
-        if stored is None or not self._template.lint.preserves_prefix:
+        if stored is None or not self._template.lint.appendable:
             prompt = self._render([*messages, ChatMessage("user", text)])
             return UserTurn(NewMessage(text, prompt, absolute=True), prompt)
         if messages[-1].role == "user":
             # Stopped before its first token: an empty answer keeps the prompt a prefix.
             messages.append(ChatMessage("assistant", ""))
-        added = tuple(self._tokenizer.encode_prompt(self._template.render_turn(messages, text)))
+        pieces = self._template.render_turn(messages, text)
+        added = tuple(self._tokenizer.encode_prompt(pieces, at_start=False))
         return UserTurn(NewMessage(text, added, absolute=False), stored + added)
 
     def prompt_ids(self, question: Conversation) -> tuple[int, ...]:

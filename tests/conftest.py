@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from radixchat.engine.model_store import DEFAULT_MODEL, ModelStore
+
+# A shared machine may pause any example for longer than Hypothesis' 200 ms.
+settings.register_profile("radixchat", deadline=None)
+settings.load_profile("radixchat")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
