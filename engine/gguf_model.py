@@ -151,7 +151,7 @@ def _config(
                 f"{file.path}: {fields.architecture}.{key} is {fields.get(key)}, heads have "
                 f"{head_dim}; a difference is not supported"
             )
-    bos = file.fields.get("tokenizer.ggml.bos_token_id")
+    bos, scaling = file.fields.get("tokenizer.ggml.bos_token_id"), _rope_scaling(fields)
     return ModelConfig(
         architecture=fields.architecture,
         num_layers=layers,
@@ -161,10 +161,10 @@ def _config(
         num_kv_heads=fields.integer("attention.head_count_kv", heads),
         head_dim=head_dim,
         vocab_size=_vocabulary(file),
-        max_position=fields.integer("context_length"),
+        max_position=_positions(fields, scaling),
         rms_eps=fields.number("attention.layer_norm_rms_epsilon"),
         rope_theta=fields.number("rope.freq_base", 10000.0),
-        rope_scaling=_rope_scaling(fields),
+        rope_scaling=scaling,
         rope_freq_factors=rope_freq_factors,
         unrotated_layers=frozenset(range(step - 1, layers, step)),
         tied_embeddings="output.weight" not in file.tensors,
@@ -195,7 +195,7 @@ def _rope_scaling(fields: _Fields) -> RopeScaling | None:
     if kind == "none":
         return None
     fields.refuse("rope.scaling.type", ("linear", "yarn"), "a rope scaling but linear and yarn is")
-    factor = fields.number("rope.scaling.factor", 1.0)
+    factor = fields.optional("rope.scaling.factor") or 1.0
     original = fields.integer(
         "rope.scaling.original_context_length", fields.integer("context_length")
     )
@@ -215,6 +215,14 @@ def _rope_scaling(fields: _Fields) -> RopeScaling | None:
         mscale=1.0 if multiplier else None,
         mscale_all_dim=multiplier,
     )
+
+
+def _positions(fields: _Fields, scaling: RopeScaling | None) -> int:
+    """The context; YaRN's own when its fields tell it and context_length is still the old one."""
+    positions = fields.integer("context_length")
+    if scaling is None or fields.get("rope.scaling.original_context_length") is None:
+        return positions
+    return max(positions, scaling.stretched_positions())
 
 
 def _vocabulary(file: GGUFFile) -> int:

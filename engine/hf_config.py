@@ -96,10 +96,7 @@ class _Config:
         head_dim = self._integer("head_dim", family.head_dim or hidden // heads)
         layers = check_layers(self._integer("num_hidden_layers"), self._path)
         positions = self._integer("max_position_embeddings")
-        theta, scaling = self._rope(positions)
-        if scaling is not None and scaling.kind == "yarn":
-            # max_position_embeddings often stays the unstretched one (Qwen2.5's own instructions).
-            positions = max(positions, int(scaling.original_max_position * scaling.factor))
+        theta, scaling, stretched = self._rope(positions)
         bias = bool(self._values.get("attention_bias", False))
         bos = self._values.get("bos_token_id")
         return ModelConfig(
@@ -111,7 +108,7 @@ class _Config:
             num_kv_heads=self._integer("num_key_value_heads", heads),
             head_dim=head_dim,
             vocab_size=self._integer("vocab_size"),
-            max_position=positions,
+            max_position=max(positions, stretched),
             rms_eps=self._number(self._values, "rms_norm_eps", family.rms_eps),
             rope_theta=theta,
             rope_scaling=scaling,
@@ -142,8 +139,12 @@ class _Config:
         if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
             raise self._unsupported("layer_types", "only full_attention is")
 
-    def _rope(self, positions: int) -> tuple[float, RopeScaling | None]:
-        """Base and scaling; transformers 5 keeps both in rope_parameters, 4 apart."""
+    def _rope(self, positions: int) -> tuple[float, RopeScaling | None, int]:
+        """Base, scaling, and the positions that scaling is said to reach.
+
+        transformers 5 keeps base and scaling in rope_parameters, 4 apart. With YaRN
+        max_position_embeddings often stays the unstretched one (so Qwen2.5's instructions).
+        """
         values = self._values
         rope = {**self._object("rope_scaling"), **self._object("rope_parameters")}
         partial = rope.get("partial_rotary_factor", values.get("partial_rotary_factor"))
@@ -154,24 +155,29 @@ class _Config:
         )
         kind = rope.get("rope_type", rope.get("type", "default"))
         if kind == "default":
-            return theta, None
+            return theta, None, positions
         if kind not in ("linear", "llama3", "yarn"):
             raise ModelLoadError(
                 f"{self._path}: rope scaling {kind!r} is not supported; supported: default, "
                 "linear, llama3, yarn"
             )
-        return theta, self._scaling(kind, rope, positions)
+        scaling = self._scaling(kind, rope, positions)
+        told = rope.get("original_max_position_embeddings") is not None
+        return theta, scaling, scaling.stretched_positions() if told else positions
 
     def _scaling(self, kind: str, rope: Mapping[str, Any], positions: int) -> RopeScaling:
         original = int(self._number(rope, "original_max_position_embeddings", positions))
-        if kind == "yarn":  # transformers' default for a factor that is absent
-            factor = self._number(rope, "factor", positions / original)
-        else:
-            factor = self._number(rope, "factor", None)
+        stretch = positions / original  # what transformers takes for YaRN's factor when it is null
+        factor = self._number(rope, "factor", stretch if kind == "yarn" else None)
         low = high = None
         if kind == "llama3":
             low = self._number(rope, "low_freq_factor", None)
             high = self._number(rope, "high_freq_factor", None)
+            if high <= low:
+                raise ModelLoadError(
+                    f"{self._path}: high_freq_factor is {high}; it must be more than "
+                    f"low_freq_factor, {low}"
+                )
         return RopeScaling(
             kind=kind,
             factor=factor,

@@ -29,6 +29,11 @@ class RopeScaling:
     mscale_all_dim: float | None = None
     truncate: bool = True
 
+    def stretched_positions(self) -> int:
+        """Positions that YaRN makes of the original ones; the original number for other kinds."""
+        factor = self.factor if self.kind == "yarn" else 1.0
+        return int(self.original_max_position * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:

@@ -94,6 +94,9 @@ def test_rope_scalings_are_read(tmp_path: Path) -> None:
     assert inspect_checkpoint(_write(tmp_path, fields=yarn)).rope_scaling == RopeScaling(
         "yarn", 4.0, 64, beta_fast=24.0, attention_factor=1.5, mscale=1.0, mscale_all_dim=0.5
     )
+    assert inspect_checkpoint(tmp_path / "model.gguf").max_position == 256  # 4 * 64
+    yarn["llama.rope.scaling.original_context_length"] = 256
+    assert inspect_checkpoint(_write(tmp_path, fields=yarn)).max_position == 1024
     linear = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 2.0}
     scaling = inspect_checkpoint(_write(tmp_path, fields=linear)).rope_scaling
     assert scaling == RopeScaling("linear", 2.0, 256)

@@ -22,6 +22,7 @@ BASE = {
     "vocab_size": 96,
     "rms_norm_eps": 1e-5,
 }
+LLAMA3 = ("factor", "low_freq_factor", "high_freq_factor")
 
 
 def _read(folder: Path, **values: Any) -> ModelConfig:
@@ -76,6 +77,7 @@ def test_rope_settings_are_read_in_both_spellings(tmp_path: Path, spelling: str)
     assert yarn.max_position == 512  # 4 * 128, though config.json still says 256
     yarn = read("yarn", original_max_position_embeddings=64, attention_factor=1.2)
     assert yarn.rope_scaling == RopeScaling("yarn", 4.0, 64, attention_factor=1.2)
+    assert (yarn.max_position, read("yarn", factor=4).max_position) == (256, 256)
 
 
 def test_smollm3_says_which_layers_do_not_rotate(tmp_path: Path) -> None:
@@ -114,7 +116,11 @@ def test_end_tokens_come_from_both_files_each_once(tmp_path: Path) -> None:
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 2}}, "'dynamic' is not supported"),
         ({"rope_scaling": {"rope_type": "linear"}}, "factor is None"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 2}}, "low_freq_factor is None"),
-        ({"rope_scaling": [1]}, r"rope_scaling is None|only one flat object"),
+        (
+            {"rope_scaling": {"rope_type": "llama3"} | dict.fromkeys(LLAMA3, 2)},
+            "high_freq_factor is 2.0; it must be more than low_freq_factor, 2.0",
+        ),
+        ({"rope_scaling": [1]}, "only one flat object"),
         ({"rope_parameters": {"full_attention": {"rope_theta": 1e4}}}, "only one flat object"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types is"),
         (
