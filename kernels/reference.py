@@ -118,7 +118,7 @@ def _attend(
         total = total * rescale + weights.sum(-1, keepdim=True)
         accumulated = accumulated * rescale + torch.bmm(weights, values.permute(1, 0, 2))
         maximum = new_maximum
-    attended = (accumulated / total).view(kv_heads, group, padded, dim)[:, :, :rows]
+    attended: Tensor = (accumulated / total).view(kv_heads, group, padded, dim)[:, :, :rows]
     return attended.permute(2, 0, 1, 3).reshape(rows, heads, dim).to(query.dtype)
 
 
