@@ -1,0 +1,64 @@
+"""The parts of README.md that are derived from the code, between `<!-- name -->` markers.
+
+`python -m radixchat.tests.readme` writes them anew; test_readme.py fails while they differ.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from click import Context
+
+from radixchat.chat_cli.chat_command import chat
+from radixchat.chat_cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PACKAGES = ("radix", "kernels", "engine", "server", "chat_cli", "bench")
+HELP_WIDTH = 96
+
+
+def tree() -> str:
+    """Every package and module with the first line of its docstring."""
+    lines = []
+    for package in PACKAGES:
+        modules = sorted(p for p in (ROOT / package).rglob("*.py") if p.name != "__init__.py")
+        names = [path.relative_to(ROOT / package).as_posix() for path in modules]
+        width = max(map(len, names), default=0)
+        init = ROOT / package / "__init__.py"
+        summary = f"  {first_line(init)}" if init.exists() else ""
+        lines.append(f"{package}/{summary}")
+        lines += [
+            f"  {name:<{width}}  {first_line(path)}"
+            for name, path in zip(names, modules, strict=True)
+        ]
+    return "\n".join(lines)
+
+
+def first_line(path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, path
+    return docstring.splitlines()[0]
+
+
+def chat_help() -> str:
+    """What `radixchat chat --help` prints, at a fixed width."""
+    parent = Context(cli, info_name="radixchat")
+    context = Context(chat, info_name="chat", parent=parent, terminal_width=HELP_WIDTH)
+    return "\n".join(line.rstrip() for line in chat.get_help(context).splitlines())
+
+
+def derived(text: str) -> str:
+    """README's text with its derived parts as they should be."""
+    for name, content in (("tree", tree()), ("help", chat_help())):
+        block = f"<!-- {name} -->\n```\n{content}\n```\n<!-- /{name} -->"
+        pattern = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
+        text, found = pattern.subn(lambda _, block=block: block, text)
+        assert found == 1, f"README.md has {found} blocks named {name}"
+    return text
+
+
+if __name__ == "__main__":
+    README.write_text(derived(README.read_text(encoding="utf-8")), encoding="utf-8")
