@@ -127,7 +127,8 @@ class MarkdownAnswer:
     def _erase(self) -> str:
         """Move to the first live row and erase from there on.
 
-        A window that became narrower has wrapped the rows that no longer fit.
+        A window that became narrower has wrapped the rows that no longer fit. (Rows that it has
+        pushed past the top of the screen are out of reach, and stay as a copy.)
         """
         if not self._row_widths:
             return ""

@@ -8,7 +8,9 @@ a terminal shows neither better. Knows no stream and no cursor.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
@@ -22,12 +24,28 @@ from rich.text import Text
 from radixchat.chat_cli.control_characters import neutralise
 
 
+_INDENT: Mapping[str, int] = MappingProxyType({"blockquote": 4, "li": 5})
+_READABLE = 8
+"""Columns in which a few words can still be read."""
+_MAX_NESTING = 20
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A top-level block: its tokens, and the line of the text where it starts."""
+    """A top-level block: its tokens, its text, and the line where that starts."""
 
     tokens: tuple[Token, ...]
+    source: str
     first_line: int
+
+    def fits(self, width: int) -> bool:
+        """Whether its deepest text has room; what has none, rich and the parser drop."""
+        indent = deepest = 0
+        for token in self.tokens:
+            indent += token.nesting * _INDENT.get(token.tag, 0)
+            deepest = max(deepest, indent)
+        level = max(token.level for token in self.tokens)
+        return level < _MAX_NESTING - 1 and deepest + _READABLE <= width
 
 
 class _FencedCode(CodeBlock):
@@ -67,13 +85,14 @@ class MarkdownRenderer:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._parser = (
-            MarkdownIt("commonmark", {"html": False})
+            MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING})
             .enable(["strikethrough", "table"])
             .disable(["reference", "image"])
         )
 
     def blocks(self, text: str) -> list[Block]:
         r"""The blocks of `text`, whose lines end in \n and which has no control characters."""
+        lines = text.split("\n")
         found: list[Block] = []
         tokens: list[Token] = []
         for token in self._parser.parse(text):
@@ -85,17 +104,21 @@ class MarkdownRenderer:
             if token.level == 0 and token.nesting != 1:
                 first = tokens[0]
                 assert first.map is not None
-                found.append(Block(tuple(tokens), first.map[0]))
+                start, end = first.map
+                source = "\n".join(lines[start:end])
+                found.append(Block(tuple(tokens), source, start))
                 tokens = []
         assert not tokens
         return found
 
     def lines(self, block: Block) -> list[list[Segment]]:
-        """The block on the console: without blank lines around it, without trailing spaces."""
-        lines = [
-            _trimmed(line)
-            for line in self._console.render_lines(_BlockMarkdown(block.tokens), pad=False)
-        ]
+        """The block on the console: without blank lines around it, without trailing spaces.
+
+        What is nested too deeply for the console is shown as it was written.
+        """
+        fits = block.fits(self._console.width)
+        content = _BlockMarkdown(block.tokens) if fits else Text(block.source, overflow="fold")
+        lines = [_trimmed(line) for line in self._console.render_lines(content, pad=False)]
         while lines and not lines[0]:
             del lines[0]
         while lines and not lines[-1]:
