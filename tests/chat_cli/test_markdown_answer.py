@@ -1,0 +1,219 @@
+"""Streaming Markdown: however it is cut, the scrollback is the document."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from radixchat.chat_cli.markdown_answer import REDRAW_SECONDS, MarkdownAnswer
+from radixchat.tests.chat_cli.terminal_screen import TerminalScreen
+
+HEIGHT = 10
+
+FRAGMENTS = (
+    *("text ", "**bold", "** ", "*em* ", "`code` ", "\n", "\n\n", "# H ", "#", "- item", "+ "),
+    *("1. one", "2. two", "10) ten", "> quote", "```\n", "```python\n", "~~~\n", "def f():\n"),
+    *("    indented", "| a | b |", "|---|---|", "| 😀 | 漢字 |", "---", "===", "  ", "\t"),
+    *("<div>", "<b>x</b>", "[x]: http://a\n", "[x]", "[l](http://u)", "![i](s)", "- [ ] t"),
+    *(
+        "👩‍👩‍👧",
+        "漢字漢字",
+        "&#13;",
+        "&#27;",
+        "* * *",
+        "\\",
+        "\r\n",
+        "a" * 30,
+        "\x1b[31m",
+        "\u2028",
+    ),
+)
+DOCUMENTS = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)
+
+SAMPLE = """# The sea at twenty columns
+
+It is **wide**, and `deep`, and it goes on for longer than a row.
+A second line stays a line.
+
+- one item
+- another, which is long enough to wrap twice at twenty columns
+
+| animal | sign | 名前 |
+|---|:---:|---:|
+| whale | 🐳 | 鯨 |
+| family | 👩‍👩‍👧 | 家族 |
+
+```python
+def depth(metres: int) -> str:
+    return f"{metres} m"
+```
+
+1. first
+2. second
+
+The end.
+"""
+
+
+class Window:
+    """A terminal with an answer streaming into it, at a clock that the test moves."""
+
+    def __init__(self, columns: int, *, height: int = HEIGHT, live: bool = True) -> None:
+        self.output = io.StringIO()
+        self.screen = TerminalScreen(columns, height)
+        self.console = Console(
+            file=self.output,
+            force_terminal=True,
+            width=columns,
+            height=height,
+            color_system="standard",
+        )
+        self.now = 0.0
+        self.answer = MarkdownAnswer(self.console, live=live, clock=lambda: self.now)
+
+    def feed(self, delta: str) -> None:
+        self.now += REDRAW_SECONDS
+        self.answer.feed(delta)
+        self.show()
+
+    def show(self) -> None:
+        self.screen.feed(self.output.getvalue())
+        self.output.seek(0)
+        self.output.truncate()
+
+    def close(self) -> list[str]:
+        self.answer.close()
+        self.show()
+        return self.screen.lines
+
+
+def streamed(chunks: Iterable[str], columns: int, *, live: bool = True) -> list[str]:
+    """The scrollback and screen after the chunks."""
+    window = Window(columns, live=live)
+    for chunk in chunks:
+        window.feed(chunk)
+    return window.close()
+
+
+def pieces(text: str, generator: random.Random) -> list[str]:
+    """The text, cut at random."""
+    chunks = []
+    while text:
+        size = generator.choice((1, 1, 2, 3, 7, 20))
+        chunks.append(text[:size])
+        text = text[size:]
+    return chunks
+
+
+@settings(max_examples=60, deadline=None)
+@given(DOCUMENTS, st.sampled_from((8, 20, 40)), st.randoms(use_true_random=False))
+def test_scrollback_is_the_document(text: str, columns: int, generator: random.Random) -> None:
+    """Any text, cut anywhere: the same rows as when it comes at once, and no escape of its own."""
+    chunks = pieces(text, generator)
+    whole = streamed([text], columns)
+    assert streamed(chunks, columns) == whole
+    assert streamed(chunks, columns, live=False) == whole
+
+
+@pytest.mark.parametrize("columns", [20, 80])
+def test_character_by_character(columns: int) -> None:
+    """A document of every construct, a character at a time, with emoji and wide characters."""
+    lines = streamed(SAMPLE, columns)
+    assert lines == streamed([SAMPLE], columns)
+    assert "鯨" in "".join(lines)
+    assert lines[-1] == "The end."
+
+
+def test_what_is_on_the_screen_while_it_streams() -> None:
+    """Each delta is shown at once, an unclosed fence as code, an unclosed emphasis as text."""
+    window = Window(40)
+    window.feed("Look: **bo")
+    assert window.screen.lines == ["Look: **bo"]
+    window.feed("ld**\n\n```python\nx = ")
+    assert window.screen.lines == ["Look: bold", "", "```python", "x =", "```"]
+    window.feed("1\n```\n")
+    assert window.screen.lines == ["Look: bold", "", "```python", "x = 1", "```"]
+
+
+def test_waiting_is_shown_and_vanishes() -> None:
+    """Before the first token there is a mark; an answer without text leaves nothing."""
+    window = Window(40)
+    window.show()
+    assert window.screen.lines == ["…"]
+    assert window.close() == []
+
+
+def test_a_block_taller_than_the_screen() -> None:
+    """Its end is in view while it grows; once finished it is whole, below what was there."""
+    window = Window(40)
+    window.feed("Before.\n\n```\n")
+    for number in range(50):
+        window.feed(f"line {number}\n")
+        assert f"line {number}" in window.screen.lines
+        assert len(window.screen.lines) <= HEIGHT + 2
+    window.feed("```\n")
+    lines = window.close()
+    assert lines[:3] == ["Before.", "", "```"]
+    assert lines[3:-1] == [f"line {number}" for number in range(50)]
+
+
+@pytest.mark.parametrize("after", [12, 20, 60])
+@pytest.mark.parametrize("at", range(10, len(SAMPLE), 130))
+def test_resize(after: int, at: int) -> None:
+    """A window resized in the middle shows every word once, in order: no copy, no loss.
+
+    As long as the open block still fits: rows that reflow past the top are out of reach.
+    """
+    numbered = re.sub(r"\b[a-z]{3,}\b", lambda match: f"{match[0]}{match.start()}", SAMPLE)
+    window = Window(40, height=40)
+    for character in numbered[:at]:
+        window.feed(character)
+    window.screen.resize(after, 40)
+    window.console.width = after
+    for character in numbered[at:]:
+        window.feed(character)
+    shown = "".join(window.close()).replace(" ", "")
+    words = [word for word in re.findall(r"[a-z]{3,}\d+", numbered) if "python" not in word]
+    table = [word for word in words if word.startswith(("animal", "sign", "whale", "family"))]
+    for word in words:
+        if word not in table:  # a narrow table cuts its words over several rows
+            assert shown.count(word) == 1, (word, window.screen.lines)
+    positions = [shown.index(word) for word in words if word not in table]
+    assert positions == sorted(positions)
+
+
+def test_redraws_are_bounded() -> None:
+    """When drawing takes long, it is done rarely: a twentieth of the time; the end is shown."""
+    window = Window(40)
+    drawing = 0.01
+    slow = _SlowFile(window, drawing)
+    window.console.file = slow
+    for number in range(2000):
+        window.now += 0.001
+        window.answer.feed(f"word{number} ")
+    assert 2.0 < window.now < 2.15
+    assert 5 <= slow.writes <= 2 + window.now / (20 * drawing)
+    window.answer.close()
+    assert "word1999" in slow.getvalue()
+
+
+class _SlowFile(io.StringIO):
+    """Takes a while for each write, on the window's clock."""
+
+    def __init__(self, window: Window, seconds: float) -> None:
+        super().__init__()
+        self.writes = 0
+        self._window = window
+        self._seconds = seconds
+
+    def write(self, text: str) -> int:
+        self.writes += 1
+        self._window.now += self._seconds
+        return super().write(text)

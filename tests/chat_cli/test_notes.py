@@ -1,0 +1,67 @@
+"""Notes on standard error: one line each, neutralised, styled on terminals only."""
+
+from __future__ import annotations
+
+import pytest
+
+from radixchat.chat_cli.notes import Notes
+from radixchat.tests.chat_cli.consoles import Recording, console, notes
+
+
+def test_on_a_pipe() -> None:
+    """No escape sequences and no wrapping; each message is one line."""
+    speaker, stream = notes()
+    speaker.note("hello [b]world[/b] " + "long " * 40)
+    speaker.error("bad\nthing\x1b[2J")
+    speaker.aside("cached 1/2")
+    assert stream.getvalue().splitlines() == [
+        "note: hello [b]world[/b] " + "long " * 40,
+        "error: bad thing␛[2J",
+        "cached 1/2",
+    ]
+
+
+def test_on_a_terminal() -> None:
+    """An aside is dim, and only the client's own escape sequences are there."""
+    stream = Recording(terminal=True)
+    Notes(console(stream)).aside("cached \x1b[5m1/2")
+    assert stream.getvalue() == "\x1b[2mcached ␛[5m1/2\x1b[0m\n"
+
+
+def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NO_COLOR an error is not red."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Recording(terminal=True)
+    Notes(console(stream)).error("bad")
+    assert stream.getvalue() == "error: bad\n"
+
+
+def test_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TERM=dumb gets text only, and nothing that would have to be taken back."""
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Recording(terminal=True)
+    speaker = Notes(console(stream))
+    speaker.aside("one")
+    with speaker.during("loading"):
+        pass
+    assert stream.getvalue() == "one\n"
+
+
+def test_table() -> None:
+    """Names are aligned."""
+    speaker, stream = notes()
+    speaker.table({"a": "1", "long name": "2"})
+    assert stream.getvalue() == "a          1\nlong name  2\n"
+
+
+def test_passing_line() -> None:
+    """On a terminal a passing line is erased, also when the work fails; a pipe never sees it."""
+    stream = Recording(terminal=True)
+    with pytest.raises(ValueError, match="work"), Notes(console(stream)).during("loading"):
+        raise ValueError("work")
+    assert "loading" in stream.getvalue()
+    assert stream.getvalue().endswith("\r\x1b[K")
+    speaker, pipe = notes()
+    with speaker.during("loading"):
+        pass
+    assert pipe.getvalue() == ""
