@@ -11,6 +11,7 @@ from typing import TextIO
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -27,13 +28,20 @@ class PromptInterrupted(Exception):
 
 
 class Prompt:
-    """Reads messages from the terminal on standard input; draws on `screen`.
+    """Reads messages from the terminal on standard input, or from `keys`; draws on `screen`.
 
     dumb: the screen takes text only.
     """
 
     def __init__(
-        self, screen: TextIO, history: Path, notes: Notes, interrupts: Interrupts, *, dumb: bool
+        self,
+        screen: TextIO,
+        history: Path,
+        notes: Notes,
+        interrupts: Interrupts,
+        *,
+        dumb: bool,
+        keys: Input | None = None,
     ) -> None:
         self._interrupts = interrupts
         self._dumb = dumb
@@ -41,7 +49,7 @@ class Prompt:
         # late, into the next message.
         output = Vt100_Output.from_pty(screen, default_color_depth=ColorDepth.from_env())
         output.enable_cpr = False
-        with create_app_session(output=output):
+        with create_app_session(input=keys, output=output):
             self._session: PromptSession[str] = PromptSession(
                 history=EntryHistory(history, notes.note),
                 multiline=True,

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from radixchat.tests.tiny_model import tiny_model_directory
 
@@ -15,12 +16,17 @@ CONTEXT = 4096
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of random weights."""
+    """A folder with a model of random weights that never ends an answer by itself."""
     folder = tiny_model_directory(tmp_path_factory.mktemp("model") / "tiny")
     config = folder / "config.json"
     document = json.loads(config.read_text(encoding="utf-8"))
     document["max_position_embeddings"] = CONTEXT
     config.write_text(json.dumps(document), encoding="utf-8")
+    checkpoint = folder / "model.safetensors"
+    weights = load_file(checkpoint)
+    # The output layer is this matrix too: a row of zeros is never the likeliest token.
+    weights["model.embed_tokens.weight"][256:] = 0
+    save_file(weights, checkpoint, metadata={"format": "pt"})
     return folder
 
 

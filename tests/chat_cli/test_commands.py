@@ -59,8 +59,13 @@ def test_parse(line: str, command: Command) -> None:
         "/exit now",
         "/help\nme",
         "/*\n*/",
-    ]
-    + ["/edit x", "/edit 0", "/edit -1", "/edit ٣ text", "/edit 1.5", "/edit " + "9" * 5000],
+        "/edit x",
+        "/edit 0",
+        "/edit -1",
+        "/edit ٣ text",
+        "/edit 1.5",
+        "/edit " + "9" * 5000,
+    ],
 )
 def test_not_sent(line: str) -> None:
     """What looks like a command and is none is not sent, and the reason says something short."""

@@ -1,0 +1,102 @@
+"""Piped lines answered by the real service with a model of random weights, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from radixchat.chat_cli.client import open_client
+from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.interrupts import Interrupts
+from radixchat.chat_cli.render import JsonOutput, TextOutput
+from radixchat.chat_cli.script import run_lines
+from radixchat.chat_cli.settings import ChatSettings
+from radixchat.server.protocol import MessageView
+from radixchat.tests.chat_cli.consoles import Recording, console, notes
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run left: standard output, standard error, exit code."""
+
+    stdout: str
+    stderr: str
+    code: int
+
+    @property
+    def turns(self) -> list[dict[str, Any]]:
+        """The JSON objects on standard output."""
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+
+def run_script(
+    settings: ChatSettings,
+    *lines: str,
+    conversation: str | None = None,
+    answers: Recording | None = None,
+    after: tuple[float, Callable[[], None]] | None = None,
+) -> Run:
+    """Run the lines as turns; with `conversation`, they continue it.
+
+    answers: the stream that is standard output. after: seconds, and what to do that long after
+    the first line has been handed out.
+    """
+    answers = answers or Recording()
+    speaker, errors = notes()
+    output = (
+        JsonOutput(answers, ids=settings.ids)
+        if settings.json
+        else TextOutput(console(answers), speaker)
+    )
+
+    async def run(interrupts: Interrupts) -> int:
+        async with open_client(settings) as client:
+            dialogue = Dialogue(client, settings, output, speaker, interrupts)
+            if conversation is not None:
+                await dialogue.resume(conversation)
+            return await run_lines(dialogue, _each(lines, after), interrupts)
+
+    with Interrupts(interrupt_leaves=True) as interrupts:
+        code = asyncio.run(run(interrupts))
+    return Run(answers.getvalue(), errors.getvalue(), code)
+
+
+async def _each(
+    lines: tuple[str, ...], after: tuple[float, Callable[[], None]] | None
+) -> AsyncIterator[str]:
+    if after is not None:
+        asyncio.get_running_loop().call_later(*after)
+    for line in lines:
+        yield line
+    if after is not None:
+        await asyncio.Event().wait()
+
+
+def messages_of(settings: ChatSettings, conversation: str | None = None) -> list[MessageView]:
+    """The stored messages of a conversation; None: the last one."""
+
+    async def read() -> list[MessageView]:
+        async with open_client(settings) as client:
+            found = conversation or await client.latest_conversation()
+            assert found is not None
+            return await client.messages(found)
+
+    return asyncio.run(read())
+
+
+def tiny_settings(model: Path, database: Path, **changes: Any) -> ChatSettings:
+    """Short greedy answers of the small model, as JSON with ids unless `changes` says otherwise."""
+    values: dict[str, Any] = {
+        "model": str(model),
+        "database": database,
+        "temperature": 0.0,
+        "max_tokens": 6,
+        "threads": 1,
+        "json": True,
+        "ids": True,
+    }
+    return ChatSettings(**{**values, **changes})

@@ -1,0 +1,101 @@
+"""Input history: an entry is an entry, whatever is in it and whoever else writes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radixchat.chat_cli import history
+from radixchat.chat_cli.history import EntryHistory
+
+
+def entries(path: Path) -> list[str]:
+    """What a new run finds, newest first."""
+
+    async def load() -> list[str]:
+        return [entry async for entry in EntryHistory(path, fail).load()]
+
+    return asyncio.run(load())
+
+
+def write(path: Path, texts: Iterable[str]) -> None:
+    written = EntryHistory(path, fail)
+    for text in texts:
+        written.append_string(text)
+
+
+def fail(text: str) -> None:
+    raise AssertionError(text)
+
+
+def test_entries_come_back(tmp_path: Path) -> None:
+    """An entry of several lines comes back as one; the file is the owner's only."""
+    path = tmp_path / "state" / "history"
+    write(path, ["one", "two\nlines", "Größe 👩‍👩‍👧"])
+    assert entries(path) == ["Größe 👩‍👩‍👧", "two\nlines", "one"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@given(st.lists(st.text(), max_size=5))
+def test_any_text(texts: list[str]) -> None:
+    """Any text, any control character, comes back as it was."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "history"
+        write(path, texts)
+        assert entries(path) == texts[::-1]
+
+
+def test_torn_and_foreign_lines_are_skipped(tmp_path: Path) -> None:
+    """A line that a crash tore, and what is no entry, cost nothing but themselves."""
+    path = tmp_path / "history"
+    path.write_bytes(b'"kept"\n\n{"no": 1}\nnoise\xff\n"torn by a cra')
+    write(path, ["next"])
+    assert entries(path) == ["next", "kept"]
+
+
+def test_two_writers(tmp_path: Path) -> None:
+    """Two terminals at once lose and mix nothing."""
+    path = tmp_path / "history"
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from radixchat.chat_cli.history import EntryHistory\n"
+        "history = EntryHistory(Path(sys.argv[1]), print)\n"
+        "for n in range(200): history.append_string(f'{sys.argv[2]} {n}\\n' + 'x' * 5000)\n"
+    )
+    writers = [
+        subprocess.Popen([sys.executable, "-c", script, str(path), name]) for name in ("a", "b")
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0]
+    found = [entry.split("\n")[0] for entry in entries(path)]
+    for name in ("a", "b"):
+        own = [entry for entry in found if entry.startswith(name)]
+        assert own == [f"{name} {n}" for n in reversed(range(200))]
+
+
+def test_a_huge_file_is_read_from_its_end(tmp_path: Path) -> None:
+    """Start-up reads a bounded part of the file: the newest entries."""
+    path = tmp_path / "history"
+    write(path, [f"{n} {'x' * 100_000}" for n in range(60)])
+    found = entries(path)
+    assert found[0].startswith("59 ")
+    assert 30 < len(found) <= history.READ_LIMIT // 100_000
+
+
+def test_what_cannot_be_written_is_said_once(tmp_path: Path) -> None:
+    """Without a place for the file the entries of this run are still there."""
+    (tmp_path / "state").write_text("a file where the folder should be")
+    warnings: list[str] = []
+    kept = EntryHistory(tmp_path / "state" / "history", warnings.append)
+    kept.append_string("one")
+    kept.append_string("two")
+    assert kept.get_strings() == ["one", "two"]
+    assert len(warnings) == 1
+    assert "history cannot be written" in warnings[0]

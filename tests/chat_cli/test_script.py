@@ -1,0 +1,167 @@
+"""Piped lines: each a turn of one conversation, commands included, over the real service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from radixchat.tests.chat_cli.scripted import Run, messages_of, run_script, tiny_settings
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "sessions.db"
+
+
+def test_turns_of_one_conversation(tiny_model: Path, database: Path) -> None:
+    """Lines are turns of one conversation, blank ones are skipped, each is one object."""
+    run = run_script(tiny_settings(tiny_model, database), "one", "", "   ", "two")
+    first, second = run.turns
+    assert (run.code, run.stderr) == (0, "")
+    assert first["conversation"] == second["conversation"]
+    assert second["input_ids"][: len(first["input_ids"])] == first["input_ids"]
+    assert second["usage"]["input_tokens_details"]["cached_tokens"] >= len(first["input_ids"])
+
+
+def test_text(tiny_model: Path, database: Path) -> None:
+    """As text: exactly the answers, a newline after each; the status lines are elsewhere."""
+    as_json = run_script(tiny_settings(tiny_model, database), "one", "two")
+    run = run_script(tiny_settings(tiny_model, database, json=False), "one", "two")
+    assert run.stdout == "".join(turn["output_text"] + "\n" for turn in as_json.turns)
+    assert len(run.stderr.splitlines()) == 2
+    assert all(line.startswith("cached ") for line in run.stderr.splitlines())
+    assert "max tokens reached" in run.stderr
+
+
+def test_regenerate(tiny_model: Path, database: Path) -> None:
+    """/regen answers the same prompt again, from the cache, and prints its turn."""
+    first, again = run_script(tiny_settings(tiny_model, database), "one", "/regen").turns
+    assert again["input_ids"] == first["input_ids"]
+    assert again["output_ids"] == first["output_ids"]
+    assert again["usage"]["input_tokens_details"]["cached_tokens"] == len(first["input_ids"]) - 1
+
+
+def test_edit(tiny_model: Path, database: Path) -> None:
+    """/edit N TEXT answers as if turn N had been TEXT; what came after it is off the path."""
+    settings = tiny_settings(tiny_model, database)
+    run = run_script(settings, "one", "two", "/edit 1 three", "four")
+    plain = run_script(settings, "three", "four")
+    assert [t["output_ids"] for t in run.turns[2:]] == [t["output_ids"] for t in plain.turns]
+    assert run.code == 0
+
+
+def test_undo(tiny_model: Path, database: Path) -> None:
+    """/undo takes the last turn back and prints nothing on standard output."""
+    settings = tiny_settings(tiny_model, database)
+    run = run_script(settings, "one", "two", "/undo", "three")
+    plain = run_script(settings, "one", "three")
+    assert run.turns[-1]["input_ids"] == plain.turns[-1]["input_ids"]
+    assert len(run.turns) == 3
+    assert run.stderr == "taken back: two\n"
+
+
+def test_new(tiny_model: Path, database: Path) -> None:
+    """/new begins another conversation with the same system message."""
+    settings = tiny_settings(tiny_model, database, system="be brief")
+    first, second = run_script(settings, "one", "/new", "one").turns
+    assert first["conversation"] != second["conversation"]
+    assert first["input_ids"] == second["input_ids"]
+
+
+def test_new_after_continuing_keeps_its_system_message(tiny_model: Path, database: Path) -> None:
+    """/new takes over the system message of the conversation that was continued."""
+    old = run_script(tiny_settings(tiny_model, database, system="be brief"), "one").turns[0]
+    settings = tiny_settings(tiny_model, database)
+    run = run_script(settings, "/new", "one", conversation=old["conversation"])
+    assert run.turns[0]["input_ids"] == old["input_ids"]
+
+
+def test_continue(tiny_model: Path, database: Path) -> None:
+    """A later run goes on exactly where the conversation ended."""
+    settings = tiny_settings(tiny_model, database)
+    together = run_script(settings, "one", "two").turns
+    apart = run_script(settings, "one").turns
+    apart += run_script(settings, "two", conversation=apart[0]["conversation"]).turns
+    assert [t["input_ids"] for t in apart] == [t["input_ids"] for t in together]
+    assert [t["output_ids"] for t in apart] == [t["output_ids"] for t in together]
+
+
+def test_slashes(tiny_model: Path, database: Path) -> None:
+    """//text is the message /text; /exit ends the input."""
+    settings = tiny_settings(tiny_model, database)
+    run = run_script(settings, "//exit", "/exit", "never sent")
+    assert (len(run.turns), run.code) == (1, 0)
+    assert [m.text for m in messages_of(settings) if m.role == "user"] == ["/exit"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "complaint"),
+    [
+        (["/bogus"], "no command /bogus"),
+        (["/exit now"], "takes no argument"),
+        (["/edit 1"], "/edit N TEXT"),
+        (["/edit"], "/edit N TEXT"),
+        (["/edit 1 text"], "no turn yet"),
+        (["/regen"], "no turn yet"),
+    ],
+)
+def test_refused(tiny_model: Path, database: Path, lines: list[str], complaint: str) -> None:
+    """What cannot become a turn is one failed object; the next line is answered; the code is 1."""
+    run = run_script(tiny_settings(tiny_model, database), *lines, "one")
+    refused, answered = run.turns
+    assert refused["status"] == "failed"
+    assert complaint in refused["error"]["message"]
+    assert answered["status"] == "incomplete"
+    assert (run.code, run.stderr) == (1, "")
+
+
+def test_edit_of_a_turn_that_is_not_there(tiny_model: Path, database: Path) -> None:
+    """/edit 99 says how many turns there are, and changes nothing."""
+    settings = tiny_settings(tiny_model, database)
+    run = run_script(settings, "one", "/edit 99 x", "two")
+    assert "99" in run.turns[1]["error"]["message"]
+    assert run.turns[2]["input_ids"] == run_script(settings, "one", "two").turns[1]["input_ids"]
+
+
+def test_undo_of_nothing(tiny_model: Path, database: Path) -> None:
+    """/undo without a turn is an error on standard error, and no object."""
+    run = run_script(tiny_settings(tiny_model, database), "/undo", "one", "/undo", "/undo")
+    assert len(run.turns) == 1
+    assert run.stderr.count("error: ") == 2
+    assert run.code == 1
+
+
+def test_stats_and_help(tiny_model: Path, database: Path) -> None:
+    """/stats and /help are on standard error, also with --json."""
+    run = run_script(tiny_settings(tiny_model, database), "/help", "one", "/stats")
+    assert len(run.turns) == 1
+    assert "/edit N" in run.stderr
+    assert "cached tokens" in run.stderr
+
+
+def test_too_long(tiny_model: Path, database: Path) -> None:
+    """A megabyte on one line is refused with both numbers, and the conversation goes on."""
+    settings = tiny_settings(tiny_model, database)
+    run = run_script(settings, "one", "x" * 1_000_000, "two")
+    first, refused, last = run.turns
+    error = refused["error"]
+    assert error["code"] == "context_length_exceeded"
+    assert error["n_prompt_tokens"] > 1_000_000 > error["n_ctx"]
+    assert last["input_ids"][: len(first["input_ids"])] == first["input_ids"]
+    assert run.code == 1
+
+
+def test_no_cache(tiny_model: Path, database: Path) -> None:
+    """--no-cache computes every prompt, to the same tokens."""
+
+    def outputs(run: Run) -> list[Any]:
+        return [turn["output_ids"] for turn in run.turns]
+
+    lines = ("one", "two", "/regen")
+    cached = run_script(tiny_settings(tiny_model, database), *lines)
+    computed = run_script(tiny_settings(tiny_model, database, prefix_cache=False), *lines)
+    assert outputs(cached) == outputs(computed)
+    details = [turn["usage"]["input_tokens_details"] for turn in computed.turns]
+    assert [detail["cached_tokens"] for detail in details] == [0, 0, 0]

@@ -1,0 +1,92 @@
+"""A turn that is stopped: by a signal, or because nobody reads. The partial answer is kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from radixchat.chat_cli.settings import ChatSettings
+from radixchat.tests.chat_cli.consoles import Recording
+from radixchat.tests.chat_cli.scripted import messages_of, run_script, tiny_settings
+
+
+@pytest.fixture
+def settings(tiny_model: Path, tmp_path: Path) -> ChatSettings:
+    """Answers that go on for seconds unless they are stopped."""
+    return tiny_settings(tiny_model, tmp_path / "sessions.db", max_tokens=None, json=False)
+
+
+class Tripwire(Recording):
+    """Standard output on which the third delta of an answer has a consequence."""
+
+    def __init__(self, consequence: Callable[[], None]) -> None:
+        super().__init__()
+        self._consequence = consequence
+        self._writes = 0
+
+    def write(self, text: str) -> int:
+        self._writes += 1
+        if self._writes == 3:
+            self._consequence()
+        return super().write(text)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signal(settings: ChatSettings, number: int, code: int) -> None:
+    """The answer ends, what was shown is what is stored, the next line is not asked."""
+    stream = Tripwire(lambda: os.kill(os.getpid(), number))
+    run = run_script(settings, "one", "two", answers=stream)
+    assert run.code == code
+    assert run.stderr.count("stopped by you") == 1
+    user, answer = messages_of(settings)
+    assert (user.text, answer.status) == ("one", "interrupted")
+    assert run.stdout == answer.text + "\n"
+    assert len(answer.text) >= 2
+
+
+def test_json(settings: ChatSettings, tiny_model: Path) -> None:
+    """With --json an interrupted turn is an object like any other."""
+    as_json = tiny_settings(tiny_model, settings.database, max_tokens=None)
+    stop = (0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    run = run_script(as_json, "one", "two", after=stop)
+    (turn,) = run.turns
+    assert (run.code, run.stderr) == (130, "")
+    assert (turn["status"], turn["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
+    assert messages_of(settings)[-1].text == turn["output_text"]
+
+
+def test_going_on_after_an_interruption(settings: ChatSettings, tiny_model: Path) -> None:
+    """The next turn follows the partial answer."""
+    as_json = tiny_settings(tiny_model, settings.database, max_tokens=None)
+    stop = (0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    (stopped,) = run_script(as_json, "one", after=stop).turns
+    (turn,) = run_script(
+        tiny_settings(tiny_model, settings.database),
+        "two",
+        conversation=stopped["conversation"],
+    ).turns
+    known = stopped["input_ids"] + stopped["output_ids"]
+    assert turn["input_ids"][: len(known)] == known
+    assert [m.status for m in messages_of(settings)][:2] == ["complete", "interrupted"]
+
+
+def test_signal_while_waiting_for_input(settings: ChatSettings) -> None:
+    """With nothing to answer a signal ends the run at once."""
+    run = run_script(settings, after=(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)))
+    assert (run.code, run.stdout, run.stderr) == (130, "", "")
+
+
+def test_output_closed(settings: ChatSettings) -> None:
+    """When the reader goes away the answer is stopped and kept, and the error says it all."""
+
+    def close() -> None:
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        run_script(settings, "one", "two", answers=Tripwire(close))
+    user, answer = messages_of(settings)
+    assert (user.text, answer.status) == ("one", "interrupted")
