@@ -142,9 +142,9 @@ class StoreFile:
     def _enter_wal(self) -> None:
         """Write-ahead log: readers and the writer do not wait for each other.
 
-        The change needs the file alone, and SQLite does not wait for that: of two processes that
-        open a new file at once, one is refused and must try again. Where there is no shared
-        memory the mode stays as it was; every transaction holds there too.
+        The change needs the file alone, and SQLite does not wait for a writer here: of two
+        processes that open a new file at once, one is refused and must try again. Where there
+        is no shared memory the mode stays as it was; every transaction holds there too.
         """
         give_up = time.monotonic() + BUSY_SECONDS
         while self._connection.execute("PRAGMA journal_mode").fetchone()[0] == "delete":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,8 +64,9 @@ def test_looking_twice_at_once_disturbs_nobody(owner: Owner, database: Path) -> 
     others = [Owner(database) for _ in range(3)]
     assert all(other.is_alive(name, 0.0) for other in others)
     owner.release()
-    file.touch()  # as a killed process leaves it
-    assert not any(other.is_alive(name, 0.0) for other in others)
+    with file.open("w") as left_behind:  # as by a killed process, with another looking at it
+        fcntl.flock(left_behind, fcntl.LOCK_SH)
+        assert not any(other.is_alive(name, 0.0) for other in others)
 
 
 def test_sweep_takes_only_what_is_left_behind(owner: Owner, database: Path) -> None:

@@ -241,8 +241,10 @@ def test_regenerate(store: Store) -> None:
     second = finish(store, row.id, "Two")
     assert [m.id for m in store.path(second)] == [question, second]
     assert [m.id for m in store.path(first)] == [question, first]
+    before = store.path(first)
     again = begin(store, conversation, None, expected_tip=second, parent=question)
     assert finish(store, again.id, "One") == first, "an identical answer is the same node"
+    assert store.path(first) == before, "and keeps the time at which it was made"
 
 
 def test_edit_and_undo(store: Store) -> None:

@@ -7,6 +7,7 @@ import resource
 import shutil
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -193,6 +194,18 @@ def test_full_disk_loses_nothing_committed(tmp_path: Path) -> None:
         assert store.response(row.id).status == "completed"
         assert say(store, conversation, "And again") is not None
         assert store.verify() == []
+
+
+def test_waits_for_a_file_that_another_opens(tmp_path: Path) -> None:
+    """An empty file in which another process makes its tables is waited for."""
+    path = tmp_path / "s.db"
+    holder = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.1, holder.rollback)
+    release.start()
+    Store(path).close()
+    release.join()
+    holder.close()
 
 
 @pytest.mark.slow

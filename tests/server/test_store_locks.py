@@ -5,15 +5,17 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from radixchat.engine.errors import ConversationLocked
+from radixchat.server import rows
 from radixchat.server.owner import LEASE_SECONDS
 from radixchat.server.protocol import describe_error
 from radixchat.server.store import Store
-from radixchat.tests.server.turns import begin, finish, say
+from radixchat.tests.server.turns import begin, finish, load, say
 
 
 @pytest.fixture
@@ -50,6 +52,26 @@ def test_one_turn_at_a_time(store: Store) -> None:
     say(store, other)
     finish(store, row.id)
     say(store, conversation)
+
+
+def test_the_schema_admits_one_running_response(store: Store, path: Path) -> None:
+    """Two of one conversation cannot be in progress, even if all the code above is wrong."""
+    conversation = store.create_conversation()
+    for _ in range(2):
+        say(store, conversation)
+    with pytest.raises(sqlite3.IntegrityError), closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE response SET status = 'in_progress'")
+
+
+def test_a_response_recovered_by_two_ends_once(store: Store) -> None:
+    """Of two processes that find the same response abandoned, the second changes nothing."""
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    finish(store, row.id)
+    before = (store.response(row.id), load(store, conversation))
+    with store._file.writing() as db:
+        rows.end_response(db, row.id, rows.partial_outcome(db, row.id))
+    assert (store.response(row.id), load(store, conversation)) == before
 
 
 def test_tip_moved(store: Store, path: Path) -> None:

@@ -186,13 +186,13 @@ def open_at_once(spawn: Spawn, folder: Path, rounds: int) -> None:
 
 def test_four_processes_open_one_empty_file(spawn: Spawn, tmp_path: Path) -> None:
     """The schema is made once, whoever comes first, and nobody fails."""
-    open_at_once(spawn, tmp_path, rounds=5)
+    open_at_once(spawn, tmp_path, rounds=20)
 
 
 @pytest.mark.slow
 def test_four_processes_open_many_empty_files(spawn: Spawn, tmp_path: Path) -> None:
-    """The same, a hundred times."""
-    open_at_once(spawn, tmp_path, rounds=100)
+    """The same, four hundred times."""
+    open_at_once(spawn, tmp_path, rounds=400)
 
 
 def write_at_once(spawn: Spawn, path: Path, processes: int, turns: int) -> None:
