@@ -1,8 +1,8 @@
 """A conversation as a value: a path in the message tree, as text and as exact token ids.
 
 Answers what a turn, an edit, a regeneration or an undo starts from. Nothing is encoded again:
-the ids of a path are its messages' ids, joined. Knows no database, no
-tokenizer and no template; whoever stores the result checks that the tree has not moved on.
+the ids of a path are its messages' ids, joined. Knows no database, no tokenizer and no template;
+whoever stores the result checks that the tree has not moved on.
 """
 
 from __future__ import annotations
