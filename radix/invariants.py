@@ -64,7 +64,7 @@ def _check_span(node: Node, page_size: int) -> None:
     assert len(node.pages) == last + 1 - first, "the pages do not cover the span"
     borders = [first, *(index for index, _ in node.marks)]
     assert borders == sorted(set(borders)), "marks out of order"
-    assert borders[-1] <= last + 1, "a mark beyond the pages"
+    assert borders[-1] <= last, "a mark leaves no page to the stamp"
     if not node.locks:
         assert _stamps(node) == sorted(set(_stamps(node)), reverse=True), "stamps out of order"
 

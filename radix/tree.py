@@ -215,16 +215,24 @@ class RadixTree:
             self._remove(leaf)
             return
         kept = len(leaf.pages) - count
+        length = ((begin + kept) * self.page_size - leaf.start) * TOKEN_BYTES
         self.num_evictable -= self._pool.drop(leaf.pages[kept:])
-        if count:
-            length = ((begin + kept) * self.page_size - leaf.start) * TOKEN_BYTES
-            self.num_tokens -= (len(leaf.key) - length) // TOKEN_BYTES
-            del leaf.pages[kept:]
-            del leaf.key[length:]
+        self.num_tokens -= (len(leaf.key) - length) // TOKEN_BYTES
+        del leaf.pages[kept:]
+        del leaf.key[length:]
         if kept == later:
-            self.policy.discard(leaf)
-            leaf.stamp, leaf.marks = leaf.marks[-1][1], leaf.marks[:-1]
-            self.policy.add(leaf)
+            stamp = leaf.marks[-1][1]
+            leaf.marks = leaf.marks[:-1]
+            self._restamp(leaf, stamp)
+
+    def _restamp(self, node: Node, stamp: int) -> None:
+        """Change when the tip was last used, and with it the place in the order."""
+        if node.ticket == 0:
+            node.stamp = stamp
+            return
+        self.policy.discard(node)
+        node.stamp = stamp
+        self.policy.add(node)
 
     def _remove(self, leaf: Node) -> None:
         self.policy.discard(leaf)
@@ -301,7 +309,11 @@ class RadixTree:
         (lower,) = upper.children.values()
         assert upper.parent is not None, "a root is never merged"
         seam = -(-upper.end // self.page_size)
-        if upper.stamp == (lower.marks[0][1] if lower.marks else lower.stamp):
+        if seam > (lower.end - 1) // self.page_size:
+            # It adds no page, and the page that both touch was last used with the upper one.
+            lower.marks = upper.marks
+            self._restamp(lower, upper.stamp)
+        elif upper.stamp == (lower.marks[0][1] if lower.marks else lower.stamp):
             lower.marks = upper.marks + lower.marks
         else:
             below = (mark for mark in lower.marks if mark[0] > seam)
