@@ -50,6 +50,7 @@ def check_tree(tree: RadixTree, held: Iterable[Node]) -> Counter[int]:
 def _check_children(node: Node) -> None:
     for token, child in node.children.items():
         assert child.parent is node, "a child has another parent"
+        assert len(child.key) > 0, "an empty span"
         assert child.start == node.end, "a child does not begin where its parent ends"
         assert child.first == token, "a child is under another token than its first"
         if not node.locks and not isinstance(node, Root):
@@ -58,7 +59,6 @@ def _check_children(node: Node) -> None:
 
 
 def _check_span(node: Node, page_size: int) -> None:
-    assert len(node.key) > 0, "an empty span"
     assert len(node.key) % TOKEN_BYTES == 0, "half a token"
     first, last = node.start // page_size, (node.end - 1) // page_size
     assert len(node.pages) == last + 1 - first, "the pages do not cover the span"

@@ -30,7 +30,7 @@ class PagePool:
         """Take `count` free pages, each with one reference."""
         assert 0 <= count <= len(self._free), f"{count} pages asked, {len(self._free)} are free"
         kept = len(self._free) - count
-        pages = self._free[kept:].tolist()
+        pages = self._free[kept:].tolist()[::-1]
         del self._free[kept:]
         for page in pages:
             self._references[page] = 1
