@@ -92,6 +92,10 @@ class Interrupts:
             and time.monotonic() - self._stopped_at < SECOND_PRESS_SECONDS
         )
 
+    def note_start(self) -> None:
+        """Another answer begins: a Ctrl-C will be its first."""
+        self._stopped_at = None
+
     def note_stop(self) -> None:
         """A Ctrl-C has stopped an answer: another one soon means that the user wants to leave."""
         self._stopped_at = time.monotonic()

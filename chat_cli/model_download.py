@@ -71,6 +71,7 @@ class _Milestones:
     def __call__(self, done: int, total: int | None) -> None:
         """A line for each quarter; none while the total is unknown."""
         reached = done * _STEPS // total if total else 0
-        if reached > self._reached:
+        if total is not None and reached > self._reached:
             self._reached = reached
-            self._notes.note(f"{self._title}: {100 * reached // _STEPS} % of {total} bytes")
+            megabytes = total / 1_000_000
+            self._notes.note(f"{self._title}: {100 * reached // _STEPS} % of {megabytes:.1f} MB")

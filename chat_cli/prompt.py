@@ -13,7 +13,8 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from radixchat.chat_cli.history import EntryHistory
@@ -45,11 +46,7 @@ class Prompt:
     ) -> None:
         self._interrupts = interrupts
         self._dumb = dumb
-        # Cursor position requests would only serve menus; without them no terminal can answer
-        # late, into the next message.
-        output = Vt100_Output.from_pty(screen, default_color_depth=ColorDepth.from_env())
-        output.enable_cpr = False
-        with create_app_session(input=keys, output=output):
+        with create_app_session(input=keys, output=_output(screen, dumb=dumb)):
             self._session: PromptSession[str] = PromptSession(
                 history=EntryHistory(history, notes.note),
                 multiline=True,
@@ -78,6 +75,16 @@ class Prompt:
         future = self._session.app.future
         if future is not None and not future.done():
             future.set_exception(PromptInterrupted())
+
+
+def _output(screen: TextIO, *, dumb: bool) -> Output:
+    if dumb:
+        return PlainTextOutput(screen)
+    output = Vt100_Output.from_pty(screen, default_color_depth=ColorDepth.from_env())
+    # Cursor position requests would only serve menus; without them no terminal can answer late,
+    # into the next message.
+    output.enable_cpr = False
+    return output
 
 
 def _key_bindings() -> KeyBindings:

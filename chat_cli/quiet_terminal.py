@@ -30,6 +30,7 @@ class QuietTerminal:
         """No echo, keys kept for the next prompt, Ctrl-C still a signal, while the block runs."""
         attributes = termios.tcgetattr(self._fd)
         attributes[3] &= ~(termios.ECHO | termios.ICANON)
+        attributes[3] |= termios.NOFLSH  # Ctrl-C must not throw away what was typed before it
         attributes[6][termios.VMIN], attributes[6][termios.VTIME] = 1, 0
         # TCSANOW: unlike TCSAFLUSH it keeps what was typed already.
         termios.tcsetattr(self._fd, termios.TCSANOW, attributes)

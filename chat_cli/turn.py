@@ -72,6 +72,7 @@ class Turn:
         output is gone; the response is cancelled then.
         """
         loop = asyncio.get_running_loop()
+        self._interrupts.note_start()
         reading = asyncio.ensure_future(self._read())
         target = Target(
             stop=lambda: self._stop_from_handler(loop),
