@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -33,9 +34,12 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the user's files, terminal settings or variables."""
+    for name in list(os.environ):
+        if name.startswith("RADIXCHAT_") and name != "RADIXCHAT_CACHE_DIR":
+            monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("RADIXCHAT_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("RADIXCHAT_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "RADIXCHAT_MODEL"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")

@@ -50,6 +50,8 @@ class TerminalScreen:
                 self._x = 0
             elif token[0] == "\b":
                 self._x = max(0, self._x - 1)
+            elif token[0] == "\t":
+                self._x = min(self.columns - 1, self._x // 8 * 8 + 8)
             elif token[0] == "\x07":
                 pass
             else:

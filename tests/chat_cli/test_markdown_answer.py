@@ -173,12 +173,12 @@ def test_resize(after: int, at: int) -> None:
     """
     numbered = re.sub(r"\b[a-z]{3,}\b", lambda match: f"{match[0]}{match.start()}", SAMPLE)
     window = Window(40, height=40)
-    for character in numbered[:at]:
-        window.feed(character)
+    for start in range(0, at, 4):
+        window.feed(numbered[start : min(start + 4, at)])
     window.screen.resize(after, 40)
     window.console.width = after
-    for character in numbered[at:]:
-        window.feed(character)
+    for start in range(at, len(numbered), 4):
+        window.feed(numbered[start : start + 4])
     shown = "".join(window.close()).replace(" ", "")
     words = [word for word in re.findall(r"[a-z]{3,}\d+", numbered) if "python" not in word]
     table = [word for word in words if word.startswith(("animal", "sign", "whale", "family"))]

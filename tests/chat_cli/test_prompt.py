@@ -1,0 +1,113 @@
+"""The input line: what each key does, through prompt_toolkit's own parser."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.input.base import PipeInput
+from prompt_toolkit.input.defaults import create_pipe_input
+
+from radixchat.chat_cli.interrupts import Interrupts
+from radixchat.chat_cli.prompt import Prompt, PromptInterrupted
+from radixchat.tests.chat_cli.consoles import Recording, notes
+
+PASTE = "\x1b[200~{}\x1b[201~"
+
+
+def read(keys: str, path: Path, *, draft: str = "", dumb: bool = False) -> str:
+    """What is entered by the keys."""
+    with create_pipe_input() as pipe:
+        pipe.send_text(keys)
+        return asyncio.run(_prompt(pipe, path, dumb=dumb).read("> ", draft))
+
+
+def _prompt(pipe: PipeInput, path: Path, *, dumb: bool = False) -> Prompt:
+    interrupts = Interrupts(interrupt_leaves=False)
+    screen = Recording(terminal=True)
+    return Prompt(screen, path / "history", notes()[0], interrupts, dumb=dumb, keys=pipe)
+
+
+@pytest.mark.parametrize(
+    ("keys", "entry"),
+    [
+        ("hello\r", "hello"),
+        ("a\x1b\rb\r", "a\nb"),
+        ("a\\\rb\r", "a\nb"),
+        ("a\\b\r", "a\\b"),
+        (PASTE.format("one\rtwo\nthree\r\nfour") + "\r", "one\ntwo\nthree\nfour"),
+        (PASTE.format("ends with \\") + " \r", "ends with \\ "),
+        ("  spaces stay  \r", "  spaces stay  "),
+        ("typo\x03right\r", "right"),
+        ("ab\x7fc\r", "ac"),
+        ("Größe 漢字 👩‍👩‍👧\r", "Größe 漢字 👩‍👩‍👧"),
+        ("\r", ""),
+        (PASTE.format("x" * 4_500) + "\r", "x" * 4_500),
+    ],
+)
+def test_keys(tmp_path: Path, keys: str, entry: str) -> None:
+    """Enter sends; Alt-Enter, backslash-Enter and a paste make lines; Ctrl-C clears."""
+    assert read(keys, tmp_path) == entry
+
+
+def test_ctrl_c_at_an_empty_line(tmp_path: Path) -> None:
+    """It interrupts, and leaves the rest to whoever asked."""
+    with pytest.raises(PromptInterrupted):
+        read("\x03", tmp_path)
+
+
+def test_ctrl_d(tmp_path: Path) -> None:
+    """At an empty line it is the end of the input; in a text it deletes forwards."""
+    with pytest.raises(EOFError):
+        read("\x04", tmp_path)
+    assert read("ab\x1b[D\x04\r", tmp_path) == "a"
+
+
+def test_draft(tmp_path: Path) -> None:
+    """A draft is in the line to be changed, and to be cleared."""
+    assert read(" more\r", tmp_path, draft="some") == "some more"
+    assert read("\x03other\r", tmp_path, draft="some") == "other"
+
+
+def test_history_across_runs(tmp_path: Path) -> None:
+    """Up brings back the last entry, of several lines too."""
+    assert read("first\r", tmp_path) == "first"
+    assert read("a\\\rb\r", tmp_path) == "a\nb"
+
+    async def up(pipe: PipeInput) -> str:
+        prompt = _prompt(pipe, tmp_path)
+        reading = asyncio.ensure_future(prompt.read("> ", ""))
+        await asyncio.sleep(0.1)  # the entries are loaded by a task of the prompt
+        pipe.send_text("\x1b[A\x1b[A\x1b[A\r")
+        return await asyncio.wait_for(reading, 5)
+
+    with create_pipe_input() as pipe:
+        assert asyncio.run(up(pipe)) == "first"
+
+
+def test_a_signal_wakes_the_prompt(tmp_path: Path) -> None:
+    """SIGTERM at the prompt interrupts it; the exit code is known."""
+
+    async def terminated(pipe: PipeInput, interrupts: Interrupts) -> None:
+        screen = Recording(terminal=True)
+        prompt = Prompt(screen, tmp_path / "history", notes()[0], interrupts, dumb=False, keys=pipe)
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
+        await asyncio.wait_for(prompt.read("> ", ""), 5)
+
+    with (
+        create_pipe_input() as pipe,
+        Interrupts(interrupt_leaves=False) as interrupts,
+        pytest.raises(PromptInterrupted),
+    ):
+        asyncio.run(terminated(pipe, interrupts))
+    assert interrupts.leaving == 143
+
+
+def test_dumb_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TERM=dumb reads the same keys."""
+    monkeypatch.setenv("TERM", "dumb")
+    assert read("ab\x7fc\r", tmp_path, dumb=True) == "ac"
+    assert read("!\r", tmp_path, dumb=True, draft="again") == "again!"

@@ -1,0 +1,262 @@
+"""The conversation at a terminal: a real process, a real service, a pseudo-terminal."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from radixchat.tests.chat_cli.chat_terminal import COMMAND, ChatTerminal
+
+BRIEF = ("--temperature", "0", "--max-tokens", "12", "--threads", "1")
+SHELL_COMMAND = shlex.join(COMMAND)
+LONG = ("--temperature", "0", "--threads", "1")
+
+
+@pytest.fixture
+def model(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The small model, by its variable."""
+    monkeypatch.setenv("RADIXCHAT_MODEL", str(tiny_model))
+    return tiny_model
+
+
+@pytest.fixture
+def chat(model: Path) -> Iterator[ChatTerminal]:
+    """A chat with brief answers, at its first prompt."""
+    with ChatTerminal("chat", *BRIEF) as terminal:
+        terminal.wait_for(r"^> ?\Z")
+        yield terminal
+
+
+def test_a_conversation(chat: ChatTerminal) -> None:
+    """Question, paste, unknown command, edit, undo, statistics, the hint of Ctrl-C, and the end."""
+    chat.enter("hello")
+    chat.answered(1)
+    assert chat.text.count("max tokens reached") == 1
+
+    chat.enter("\x1b[200~two\rlines\x1b[201~")
+    chat.answered(2)
+    assert "> two\n  lines\n" in chat.text
+
+    chat.enter("/exitfoo")
+    chat.wait_for("error: no command /exitfoo")
+    chat.wait_for(r"^> /exitfoo\Z")  # given back
+    chat.type("\x03")
+    chat.wait_for(r"^> ?\Z")
+
+    chat.enter("/edit 1")
+    chat.wait_for(r"^edit 1> hello\Z")
+    chat.enter(" again")
+    chat.answered(3)
+
+    chat.enter("/edit 99")
+    chat.wait_for("no message 99 to edit; there are 1")
+    chat.enter("/undo")
+    chat.wait_for("taken back: hello again")
+    chat.enter("/regen")
+    chat.wait_for("error: .*no turn")
+    chat.wait_for(r"^> /regen\Z")
+    chat.type("\x03")
+    chat.enter("/stats")
+    chat.wait_for("cached tokens +[1-9]")
+
+    chat.type("\x03")
+    chat.wait_for("Ctrl-D or /exit leaves", times=2)
+    chat.type("\x04")
+    assert chat.exit_code() == 0
+    assert "Traceback" not in chat.text
+
+
+def test_stopping_and_continuing(model: Path) -> None:
+    """Ctrl-C stops the answer, keys typed meanwhile wait, a second Ctrl-C leaves."""
+    with ChatTerminal("chat", *LONG) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("first")
+        chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+        chat.type("\x1b[200~typed\rahead\x1b[201~")
+        chat.type("\x03")
+        chat.wait_for("stopped by you")
+        chat.wait_for(r"^> typed\n  ahead\Z")
+        chat.enter("")
+        chat.wait_for(r"  ahead\n(?s:.)*\S\S\S")
+        chat.type("\x03")
+        chat.wait_for("stopped by you", times=2)
+        chat.type("\x03")
+        assert chat.exit_code() == 130
+        assert "Traceback" not in chat.text
+
+
+@pytest.mark.slow
+def test_continuing(model: Path) -> None:
+    """-c shows the last message and its interrupted answer, marked, and goes on from there."""
+    with ChatTerminal("chat", *LONG) as chat:
+        chat.wait_for(r"^> ?\Z")
+        for times, text in enumerate(("first", "two\\\rlines"), start=1):
+            chat.enter(text)
+            chat.wait_for(r"(first|  lines)\n(?s:.)*\S\S\S", times=1)
+            chat.type("\x03")
+            chat.wait_for("stopped by you", times=times)
+            chat.wait_for(r"^> ?\Z")
+        chat.enter("/exit")
+        assert chat.exit_code() == 0
+
+    with ChatTerminal("chat", "-c", *BRIEF) as chat:
+        chat.wait_for(r"^> ?\Z")
+        assert "2 turns" in chat.text
+        assert "… 1 earlier turn\n> two\n> lines\n" in chat.text
+        assert "this answer was interrupted" in chat.text
+        chat.enter("/regen")
+        chat.answered(1)
+        chat.process.kill(signal.SIGTERM)
+        assert chat.exit_code() == 143
+
+
+@pytest.mark.slow
+def test_signals_during_an_answer(model: Path) -> None:
+    """SIGTERM and a closed terminal stop the answer, keep it, and leave without a traceback."""
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+        with ChatTerminal("chat", *LONG) as chat:
+            chat.wait_for(r"^> ?\Z")
+            chat.enter("first")
+            chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+            chat.process.kill(number)
+            assert chat.exit_code() == code
+            assert "stopped by you" in chat.text
+            assert "Traceback" not in chat.text
+
+
+@pytest.mark.slow
+def test_dumb_terminal(model: Path) -> None:
+    """TERM=dumb: a prompt, plain text, not one escape sequence."""
+    with ChatTerminal("chat", *BRIEF, environment={"TERM": "dumb"}) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("hello")
+        chat.answered(1)
+        chat.enter("/exit")
+        assert chat.exit_code() == 0
+        assert "\x1b" not in chat.raw
+
+
+@pytest.mark.slow
+def test_narrow_window_resized(model: Path) -> None:
+    """At 20 columns, then wider, in the middle of an answer: one status line, one prompt."""
+    with ChatTerminal("chat", *LONG, columns=20, rows=40) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("first")
+        chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+        chat.resize(60, 40)
+        chat.wait_for(r"> first\n(?s:.)*\S{30}")
+        chat.resize(20, 40)
+        chat.type("\x03")
+        chat.wait_for("stopped by you")
+        chat.wait_for(r"^> ?\Z")
+        chat.type("\x04")
+        assert chat.exit_code() == 0
+        assert chat.text.count("> first") == 1
+
+
+@pytest.mark.slow
+def test_a_megabyte_pasted(chat: ChatTerminal) -> None:
+    """It is one message; it is refused with both numbers, and given back."""
+    line = "x" * 79 + "\r"
+    chat.type("\x1b[200~")
+    for _ in range(125):
+        chat.type(line * 100)
+    chat.type("\x1b[201~END")
+    chat.wait_for(r"END\Z", seconds=60)
+    chat.enter("")
+    chat.wait_for(r"error: the prompt has 1\d{6} tokens, but the context admits", seconds=60)
+    chat.wait_for(r"END\Z", seconds=60)
+    chat.type("\x03")
+    chat.wait_for(r"^> ?\Z")
+    chat.enter("/exit")
+    assert chat.exit_code() == 0
+
+
+@pytest.mark.slow
+def test_answers_piped(model: Path, tmp_path: Path) -> None:
+    """`| tee`: the prompt is on standard error, the pipe gets the answers alone."""
+    pipe = f"{SHELL_COMMAND} chat {' '.join(BRIEF)} | cat > {tmp_path}/out"
+    with ChatTerminal(command=("/bin/sh", "-c", pipe)) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("hello")
+        chat.answered(1)
+        chat.type("\x04")
+        assert chat.exit_code() == 0
+    answer = (tmp_path / "out").read_text(encoding="utf-8")
+    assert answer.endswith("\n")
+    assert "hello" not in answer
+    assert "cached" not in answer
+
+
+@pytest.mark.slow
+def test_nowhere_to_draw(model: Path, tmp_path: Path) -> None:
+    """With both outputs in files, a terminal's lines are turns, without a prompt."""
+    files = f"> {tmp_path}/out 2> {tmp_path}/err"
+    shell = f"{SHELL_COMMAND} chat {' '.join(BRIEF)} {files}"
+    with ChatTerminal(command=("/bin/sh", "-c", shell)) as chat:
+        chat.type("hello\n\x04")
+        assert chat.exit_code() == 0
+        assert chat.text == "hello"  # the terminal's own echo
+    assert len((tmp_path / "err").read_text().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_piped_questions(model: Path) -> None:
+    """Standard input piped, standard output a terminal: Markdown, status lines, no prompt."""
+    shell = f"echo hello | {SHELL_COMMAND} chat {' '.join(BRIEF)}"
+    with ChatTerminal(command=("/bin/sh", "-c", shell)) as chat:
+        assert chat.exit_code() == 0
+        assert chat.screen.lines[-1].startswith("cached ")
+        assert "> " not in chat.text
+
+
+@pytest.mark.slow
+def test_json_at_a_terminal(model: Path) -> None:
+    """--json at a terminal: a prompt, and an object per turn."""
+    with ChatTerminal("chat", "--json", *BRIEF, columns=200) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("hello")
+        chat.wait_for(r'^{"type": "turn"')
+        chat.wait_for(r"^> ?\Z")
+        chat.type("\x04")
+        assert chat.exit_code() == 0
+        assert not any(line.startswith("cached") for line in chat.screen.lines)
+
+
+@pytest.mark.slow
+def test_no_color(model: Path) -> None:
+    """NO_COLOR: no colour from the prompt, the answer or the notes."""
+    with ChatTerminal("chat", *BRIEF, environment={"NO_COLOR": "1"}) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("hello")
+        chat.answered(1)
+        chat.enter("/bogus")
+        chat.wait_for("no command")
+        chat.type("\x03\x04")
+        assert chat.exit_code() == 0
+        assert "\x1b[3" not in chat.raw
+        assert ";3" not in chat.raw
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_leaving_in_the_middle_of_a_long_prompt(default_model: Path) -> None:
+    """Two Ctrl-C leave at once while a prompt is computed that takes far longer."""
+    with ChatTerminal("chat", "-m", str(default_model)) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.type("\x1b[200~" + "word salad and more " * 1500 + "\x1b[201~")
+        chat.wait_for(r"more ?\Z")
+        chat.enter("")
+        chat.wait_for("^…$")
+        chat.type("\x03")
+        time.sleep(0.1)
+        chat.type("\x03")
+        started = time.monotonic()
+        assert chat.exit_code() == 130
+        assert time.monotonic() - started < 10  # the deadline is 1 s; the machine may be busy
+        assert "Traceback" not in chat.text
