@@ -69,6 +69,7 @@ def m001_initial(db: Database) -> None:
             "conversation": str,
             "question": str,
             "answer": str,
+            "tip_before": str,  # of a regeneration: where the tip returns if nothing comes of it
             "status": str,
             "reason": str,
             "error": str,

@@ -224,7 +224,10 @@ def partial_outcome(db: Database, response: str) -> Outcome:
 
 
 def end_response(db: Database, response: str, outcome: Outcome) -> None:
-    """Store the answer, if anything was generated; move the tip there from the message answered.
+    """Store the answer, if there is one; move the tip there from the message answered.
+
+    An answer that ended before its first token is none, unless the model itself ended it: then
+    it is an empty one. Without an answer a regeneration gives the old one back.
 
     Does nothing where the response has ended already.
     """
@@ -233,8 +236,9 @@ def end_response(db: Database, response: str, outcome: Outcome) -> None:
         return
     now = time.time()
     answer = None
-    if outcome.text or outcome.token_ids:
-        (made,) = select(db, "SELECT render_hash FROM response WHERE id = :id", id=response)
+    columns = "SELECT render_hash, tip_before FROM response WHERE id = :id"
+    (begun,) = select(db, columns, id=response)
+    if outcome.text or outcome.token_ids or outcome.status == "completed":
         answer = insert_message(
             db,
             parent=row.question,
@@ -242,11 +246,13 @@ def end_response(db: Database, response: str, outcome: Outcome) -> None:
             text=outcome.text,
             token_ids=outcome.token_ids,
             status=MESSAGE_STATUS[outcome.status],
-            render_hash=made["render_hash"],
+            render_hash=begun["render_hash"],
         )
+    tip = answer or begun["tip_before"]
+    if tip is not None:
         db.execute(
             "UPDATE conversation SET tip = ?, updated_at = ? WHERE id = ? AND tip = ?",
-            [answer, now, row.conversation, row.question],
+            [tip, now, row.conversation, row.question],
         )
     ended = {
         "answer": answer,

@@ -187,6 +187,7 @@ class Store:
                 "id": id_,
                 "conversation": conversation,
                 "question": question,
+                "tip_before": row.tip if user is None else None,
                 "status": rows.IN_PROGRESS,
                 "owner": owner,
                 "options": json.dumps(dict(options)),
@@ -231,10 +232,10 @@ class Store:
         """Store the answer and how the response ended, in one transaction; the answer's id.
 
         status: "completed", "incomplete" or "failed"; the answer's is "complete", "interrupted"
-        or "error". Where nothing was generated there is no answer (None). The tip moves to the
-        answer if it still is at the message answered. A second call changes nothing and returns
-        what the first did. Where this raises StoreError the store keeps the outcome, and stores
-        it before the conversation's next turn.
+        or "error". Where nothing was generated there is no answer (None), unless "completed". The
+        tip moves to the answer if it still is at the message answered. A second call changes
+        nothing and returns what the first did. Where this raises StoreError the store keeps the
+        outcome, and stores it before the conversation's next turn.
         """
         assert status in rows.MESSAGE_STATUS, f"a response cannot end as {status!r}"
         check_text("the answer", text)

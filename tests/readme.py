@@ -55,7 +55,7 @@ def derived(text: str) -> str:
     for name, content in (("tree", tree()), ("help", chat_help())):
         block = f"<!-- {name} -->\n```\n{content}\n```\n<!-- /{name} -->"
         pattern = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
-        text, found = pattern.subn(lambda _, block=block: block, text)
+        text, found = pattern.subn(block.replace("\\", r"\\"), text)
         assert found == 1, f"README.md has {found} blocks named {name}"
     return text
 

@@ -189,6 +189,35 @@ def test_nothing_generated(path: Path, recovered: bool) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("recovered", [False, True])
+def test_regeneration_without_a_token_gives_the_old_answer_back(
+    path: Path, recovered: bool
+) -> None:
+    """Stopped, or killed, before its first token: the conversation is as it was."""
+    store = Store(path)
+    conversation = store.create_conversation()
+    answer = say(store, conversation)
+    question = store.path(answer)[-1].parent
+    row = begin(store, conversation, None, parent=question)
+    assert load(store, conversation).tip == question
+    if recovered:
+        store.close()
+        store = Store(path)
+    else:
+        finish(store, row.id, "", token_ids=(), status="incomplete", reason="interrupted")
+    assert load(store, conversation).tip == answer
+    say(store, conversation, "Still there?")
+    store.close()
+
+
+def test_answer_that_the_model_ended_at_once_is_an_empty_one(store: Store) -> None:
+    """A stop token and nothing before it is a complete answer, without text and ids."""
+    conversation = store.create_conversation()
+    answer = finish(store, begin(store, conversation).id, "", token_ids=())
+    last = store.path(answer)[-1]
+    assert (last.role, last.text, last.token_ids, last.status) == ("assistant", "", (), "complete")
+
+
 def test_empty_answer_is_an_answer(store: Store) -> None:
     """Ids without text (a stop token, half a character) are kept."""
     conversation = store.create_conversation()
