@@ -75,7 +75,9 @@ def _options(*options: Callable[[_Function], _Function]) -> Callable[[_Function]
     return decorate
 
 
-_COUNT: Any = {"type": click.IntRange(min=1), "metavar": "N"}
+def _count(flag: str, **attributes: Any) -> Callable[[_Function], _Function]:
+    return _option(flag, type=click.IntRange(min=1), metavar="N", **attributes)
+
 
 _CONVERSATION = _options(
     _option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
@@ -91,10 +93,10 @@ _MODEL = _options(
         show_default="smollm2-135m",
         help="A model's name, a hub id, a .gguf file, or a folder.",
     ),
-    _option("--page-size", **_COUNT, help="Tokens in a page of the cache."),
-    _option("--pool-tokens", **_COUNT, help="Tokens that the cache holds."),
+    _count("--page-size", help="Tokens in a page of the cache."),
+    _count("--pool-tokens", help="Tokens that the cache holds."),
     _option("--no-cache", is_flag=True, help="Compute every prompt from its start."),
-    _option("--threads", **_COUNT, help="CPU threads."),
+    _count("--threads", help="CPU threads."),
 )
 _SAMPLING = _options(
     _option(
@@ -115,7 +117,7 @@ _SAMPLING = _options(
     _option(
         "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Makes answers repeatable."
     ),
-    _option("--max-tokens", **_COUNT, help="Longest answer."),
+    _count("--max-tokens", help="Longest answer."),
 )
 _OUTPUT = _options(
     _option("--json", is_flag=True, help="One JSON object per turn."),

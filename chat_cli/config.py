@@ -7,14 +7,19 @@ what a value is for: precedence is click's (flag, then variable, then this file,
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
 
 from radixchat.chat_cli.control_characters import neutral_line
 
-_EXPECTED = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+_EXPECTED: Mapping[type, str] = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+}
 
 
 def load_config(path: Path, options: Iterable[click.Option]) -> dict[str, object]:

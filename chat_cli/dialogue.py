@@ -78,9 +78,15 @@ class Dialogue:
             case Say(text):
                 return await self._say(text)
             case Edit(turn, text):
-                return await self._edit(turn, text)
+                assert turn is not None, "whoever reads the input completes an edit"
+                assert text is not None
+                return await self._answer(
+                    lambda conversation: self._client.edit(conversation, turn, text, self._options)
+                )
             case Regenerate():
-                return await self._regenerate()
+                return await self._answer(
+                    lambda conversation: self._client.regenerate(conversation, self._options)
+                )
             case Misunderstood(reason):
                 return self._refuse(ErrorInfo("unknown_command", 400, reason, {}))
             case Undo():
@@ -111,20 +117,6 @@ class Dialogue:
                 return self._refuse(describe_error(error))
         return await self._answer(
             lambda conversation: self._client.send(conversation, text, self._options)
-        )
-
-    async def _edit(self, turn: int | None, text: str | None) -> ErrorInfo | None:
-        if turn is None or text is None:
-            return self._refuse(
-                ErrorInfo("unknown_command", 400, "/edit wants a number and a text here", {})
-            )
-        return await self._answer(
-            lambda conversation: self._client.edit(conversation, turn, text, self._options)
-        )
-
-    async def _regenerate(self) -> ErrorInfo | None:
-        return await self._answer(
-            lambda conversation: self._client.regenerate(conversation, self._options)
         )
 
     async def _answer(self, ask: Callable[[str], AsyncIterator[ResponseEvent]]) -> ErrorInfo | None:

@@ -20,7 +20,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 
@@ -32,7 +32,7 @@ STOPPING_SECONDS = 5.0
 ABANDONING_SECONDS = 1.0
 """How long closing may take when the user has asked twice."""
 
-_EXIT_CODES = {
+_EXIT_CODES: Mapping[signal.Signals, int] = {
     signal.SIGINT: exit_codes.INTERRUPTED,
     signal.SIGTERM: exit_codes.TERMINATED,
     signal.SIGHUP: exit_codes.HANGUP,
@@ -64,9 +64,10 @@ class Interrupts:
         self._target: Target | None = None
         self._stopped_at: float | None = None
         self._previous: dict[signal.Signals, signal._HANDLER] = {}
+        self._previous_timer: tuple[float, float] | None = None
 
     def __enter__(self) -> Interrupts:
-        for number in (*_EXIT_CODES, signal.SIGALRM):
+        for number in _EXIT_CODES:
             current = signal.getsignal(number)
             # `nohup` and background jobs of a script ignore a signal on purpose.
             if current != signal.SIG_IGN:
@@ -80,7 +81,8 @@ class Interrupts:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._previous_timer is not None:
+            signal.setitimer(signal.ITIMER_REAL, *self._previous_timer)
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
@@ -112,11 +114,14 @@ class Interrupts:
     def leave(self, code: int, seconds: float = STOPPING_SECONDS) -> None:
         """From now on the process is leaving with `code`, within `seconds`."""
         self.leaving = code
+        if self._previous_timer is None:
+            self._previous[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._handle)
+            self._previous_timer = signal.getitimer(signal.ITIMER_REAL)
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.leaving is not None or number == signal.SIGALRM:
-            self._exit_now()
+        if self.leaving is not None:
+            self._exit_now(self.leaving)
         code = _EXIT_CODES[signal.Signals(number)]
         target = self._target
         if target is None:
@@ -130,10 +135,10 @@ class Interrupts:
             self.leave(code)
         target.stop()
 
-    def _exit_now(self) -> None:
+    def _exit_now(self, code: int) -> None:
         if self.before_exit is not None:
             self.before_exit()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, RuntimeError):
                 stream.flush()
-        os._exit(exit_codes.ERROR if self.leaving is None else self.leaving)
+        os._exit(code)

@@ -23,7 +23,6 @@ from rich.text import Text
 
 from radixchat.chat_cli.control_characters import neutralise
 
-
 _INDENT: Mapping[str, int] = MappingProxyType({"blockquote": 4, "li": 5})
 _READABLE = 8
 """Columns in which a few words can still be read."""

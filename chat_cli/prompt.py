@@ -60,21 +60,20 @@ class Prompt:
         Raises EOFError (Ctrl-D at an empty line) and PromptInterrupted.
         """
         loop = asyncio.get_running_loop()
-
-        def wake() -> None:
-            loop.call_soon_threadsafe(self._wake)
-
         if self._dumb:
             message += draft  # prompt_toolkit echoes keys there, and nothing else
-        with self._interrupts.directed_to(Target(stop=wake, abandon=wake)):
-            return await self._session.prompt_async(
-                [(_STYLE, message)], default=draft, handle_sigint=False
-            )
+        reading = asyncio.ensure_future(
+            self._session.prompt_async([(_STYLE, message)], default=draft, handle_sigint=False)
+        )
 
-    def _wake(self) -> None:
-        future = self._session.app.future
-        if future is not None and not future.done():
-            future.set_exception(PromptInterrupted())
+        def wake() -> None:
+            loop.call_soon_threadsafe(reading.cancel)
+
+        with self._interrupts.directed_to(Target(stop=wake, abandon=wake)):
+            await asyncio.wait({reading})
+        if reading.cancelled():
+            raise PromptInterrupted
+        return reading.result()
 
 
 def _output(screen: TextIO, *, dumb: bool) -> Output:

@@ -91,11 +91,17 @@ def test_nothing_to_stop() -> None:
 
 def test_handlers_and_deadline_are_taken_back() -> None:
     """Afterwards the signals do what they did, and no deadline is left."""
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with Interrupts(interrupt_leaves=True) as interrupts:
-        interrupts.leave(130)
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+    before = [signal.getsignal(number) for number in numbers]
+    others_timer, _ = signal.setitimer(signal.ITIMER_REAL, 1000)
+    try:
+        with Interrupts(interrupt_leaves=True) as interrupts:
+            interrupts.leave(130)
+            assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= module.STOPPING_SECONDS
+        assert [signal.getsignal(number) for number in numbers] == before
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 900
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, others_timer)
 
 
 def test_an_ignored_signal_stays_ignored() -> None:

@@ -88,12 +88,17 @@ def test_history_across_runs(tmp_path: Path) -> None:
         assert asyncio.run(up(pipe)) == "first"
 
 
-def test_a_signal_wakes_the_prompt(tmp_path: Path) -> None:
+@pytest.mark.parametrize("dumb", [False, True])
+def test_a_signal_wakes_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dumb: bool
+) -> None:
     """SIGTERM at the prompt interrupts it; the exit code is known."""
+    if dumb:
+        monkeypatch.setenv("TERM", "dumb")
 
     async def terminated(pipe: PipeInput, interrupts: Interrupts) -> None:
         screen = Recording(terminal=True)
-        prompt = Prompt(screen, tmp_path / "history", notes()[0], interrupts, dumb=False, keys=pipe)
+        prompt = Prompt(screen, tmp_path / "history", notes()[0], interrupts, dumb=dumb, keys=pipe)
         asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
         await asyncio.wait_for(prompt.read("> ", ""), 5)
 

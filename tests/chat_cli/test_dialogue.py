@@ -1,0 +1,98 @@
+"""The conversation a user is in: when it exists, what it takes over, what it earns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from radixchat.chat_cli.client import ChatClient, open_client
+from radixchat.chat_cli.commands import Edit, Misunderstood, Say, ShowHelp, StartNew, Undo
+from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.interrupts import Interrupts
+from radixchat.chat_cli.render import TextOutput
+from radixchat.tests.chat_cli.consoles import Recording, console, notes
+from radixchat.tests.chat_cli.scripted import tiny_settings
+
+
+def converse(
+    model: Path, path: Path, work: Callable[[Dialogue, ChatClient], Awaitable[None]]
+) -> str:
+    """Do the work in a new dialogue over the real service; what was said on standard error."""
+    settings = tiny_settings(model, path / "sessions.db")
+    speaker, errors = notes()
+
+    async def run() -> None:
+        async with open_client(settings) as client:
+            output = TextOutput(console(Recording()), speaker)
+            interrupts = Interrupts(interrupt_leaves=True)
+            await work(Dialogue(client, settings, output, speaker, interrupts), client)
+
+    asyncio.run(run())
+    return errors.getvalue()
+
+
+def test_no_empty_conversations(tiny_model: Path, tmp_path: Path) -> None:
+    """A conversation is stored with its first message, so that -c never finds an empty one."""
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        for command in (ShowHelp(), StartNew(), Undo()):
+            await dialogue.perform(command)
+        assert await client.latest_conversation() is None
+        await dialogue.perform(Say("one"))
+        first = await client.latest_conversation()
+        await dialogue.perform(StartNew())
+        assert await client.latest_conversation() == first
+        assert await dialogue.user_turns() == []
+
+    converse(tiny_model, tmp_path, work)
+
+
+def test_user_turns(tiny_model: Path, tmp_path: Path) -> None:
+    """The user's messages on the path, after an edit too."""
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        for command in (Say("one"), Say("two"), Say("three"), Edit(2, "other")):
+            assert await dialogue.perform(command) is None
+        assert await dialogue.user_turns() == ["one", "other"]
+
+    converse(tiny_model, tmp_path, work)
+
+
+def test_resume(tiny_model: Path, tmp_path: Path) -> None:
+    """Resuming gives the messages and goes on in that conversation."""
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        conversation = await client.create_conversation("be brief")
+        messages = await dialogue.resume(conversation)
+        assert [(message.role, message.text) for message in messages] == [("system", "be brief")]
+        await dialogue.perform(Say("one"))
+        assert await client.latest_conversation() == conversation
+
+    converse(tiny_model, tmp_path, work)
+
+
+def test_the_first_failure_decides_the_exit_code(tiny_model: Path, tmp_path: Path) -> None:
+    """An error is returned and remembered; a later success does not undo it."""
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        assert dialogue.exit_code == 0
+        error = await dialogue.perform(Misunderstood("no such thing"))
+        assert error is not None
+        assert error.message == "no such thing"
+        await dialogue.perform(Say("one"))
+        assert dialogue.exit_code == 1
+        assert not dialogue.engine_failed
+
+    assert "error: no such thing\n" in converse(tiny_model, tmp_path, work)
+
+
+def test_undo_shows_a_line(tiny_model: Path, tmp_path: Path) -> None:
+    """A long message that is taken back is named by its beginning, on one line."""
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        await dialogue.perform(Say("word\n" * 100))
+        await dialogue.perform(Undo())
+
+    last = converse(tiny_model, tmp_path, work).splitlines()[-1]
+    assert last == "taken back: " + ("word " * 12) + "…"
