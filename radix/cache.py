@@ -185,15 +185,18 @@ class PrefixCache:
         """Lock the cached prefix of `tokens` and take pages for all the rest.
 
         At least the last token is always left to compute. Returns None when there is no room
-        now; then nothing has changed.
+        now; then nothing has changed. A request that fits the pool is never refused while no
+        other is live.
         """
         assert len(tokens) > 0, "a request has at least one token"
-        node, cached = self._tree.find(namespace, _encode(tokens[:-1]))
-        num_matched = cached // self.page_size
-        needed = -(-len(tokens) // self.page_size) - num_matched
-        pinned = self._tree.num_pinned_by(node, cached)
-        if needed > self._pool.num_free + self._tree.num_evictable - pinned:
+        found = self._tree.find(namespace, _encode(tokens[:-1]))
+        num_pages = -(-len(tokens) // self.page_size)
+        usable = self._tree.longest_fit(*found, num_pages)
+        if usable is None:
             return None
+        node, cached = usable
+        num_matched = cached // self.page_size
+        needed = num_pages - num_matched
         node = self._tree.acquire(node, cached)
         self._tree.evict(needed)
         pages = self._tree.page_table(node, 0, num_matched) + self._pool.take(needed)

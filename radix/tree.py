@@ -123,14 +123,34 @@ class RadixTree:
         """The deepest node on the path of `tokens`, and how many of them are cached."""
         return descend(self.roots.get(namespace) or Root(namespace), tokens)
 
-    def num_pinned_by(self, node: Node | None, length: int) -> int:
-        """How many evictable pages locking the first `length` tokens, down to `node`, pins."""
-        pinned = 0
-        while node is not None and node.locks == 0:
-            last = (min(length, node.end) - 1) // self.page_size
-            pinned += last + 1 - node.start // self.page_size - self._borrows(node)
-            node = node.parent
-        return pinned
+    def longest_fit(self, node: Node, length: int, num_pages: int) -> tuple[Node, int] | None:
+        """How much of a match, `length` tokens down to `node`, a request can use now.
+
+        `num_pages`: all it needs. Locking the match pins pages that could be evicted, and
+        where several nodes of the path touch one page index, or the match ends in mid-page,
+        more of them than it saves. When that leaves no room the match is cut at page borders
+        until it fits, so that a request that fits the pool is not refused while it is alone.
+        None: there is no room, whatever the cut.
+        """
+        room = self._pool.num_free + self.num_evictable
+        while True:
+            pinned, held = self._pinned_by(node, length)
+            if num_pages - length // self.page_size + pinned <= room:
+                return node, length
+            if pinned == 0 or num_pages - -(-held // self.page_size) > room:
+                return None
+            length = (length - 1) // self.page_size * self.page_size
+            while node.parent is not None and node.start >= length:
+                node = node.parent
+
+    def _pinned_by(self, node: Node, length: int) -> tuple[int, int]:
+        """Pages that locking would make unevictable, and tokens that are locked already."""
+        pinned, above = 0, node
+        while above.locks == 0 and above.parent is not None:
+            last = (min(length, above.end) - 1) // self.page_size
+            pinned += last + 1 - above.start // self.page_size - self._borrows(above)
+            above = above.parent
+        return pinned, min(length, above.end)
 
     def acquire(self, node: Node, length: int) -> Node:
         """Lock the first `length` tokens of the path to `node`; returns where they end."""

@@ -155,22 +155,34 @@ MUTANTS = (
     ),
     Mutant(
         "matched_pages_counted_as_room",
-        "cache",
-        "self._tree.num_evictable - pinned:",
-        "self._tree.num_evictable:",
+        "tree",
+        "self.page_size + pinned <= room:",
+        "self.page_size <= room:",
     ),
     Mutant(
         "room_counted_too_low",
-        "cache",
-        "self._tree.num_evictable - pinned:",
-        "self._tree.num_evictable - pinned - num_matched:",
+        "tree",
+        "self.page_size + pinned <= room:",
+        "self.page_size + pinned < room:",
     ),
     Mutant(
         "refusal_after_split",
         "cache",
-        "        if needed > self._pool.num_free + self._tree.num_evictable - pinned:\n",
-        "        self._tree._split(node, cached)\n"
-        "        if needed > self._pool.num_free + self._tree.num_evictable - pinned:\n",
+        "        usable = self._tree.longest_fit(*found, num_pages)\n",
+        "        self._tree._split(*found)\n"
+        "        usable = self._tree.longest_fit(*found, num_pages)\n",
+    ),
+    Mutant(
+        "match_never_cut",
+        "tree",
+        "            length = (length - 1) // self.page_size * self.page_size\n",
+        "            return None\n",
+    ),
+    Mutant(
+        "room_given_up_early",
+        "tree",
+        "num_pages - -(-held // self.page_size) > room:",
+        "num_pages - held // self.page_size > room:",
     ),
     Mutant(
         "shared_tail_freed",

@@ -51,18 +51,17 @@ class Simulation:
     # What a request does
 
     def allocate(self, tokens: list[int], namespace: bytes = b"") -> Running | None:
-        """Allocate; the tokens found equal the oracle's, or there was no room and nothing moved."""
+        """Allocate; the tokens found equal the oracle's, or no room and nothing moved."""
         before, free = self.snapshot(), self.cache.num_free_pages
-        found = min(self.longest_cached(tokens, namespace), len(tokens) - 1)
-        needed = -(-len(tokens) // self.cache.page_size) - found // self.cache.page_size
-        room = self.cache.num_pages - len(self._held_pages(tokens[:found], namespace))
+        found = self._usable(tokens, namespace)
         allocation = self.cache.allocate(tokens, namespace)
         if allocation is None:
-            assert needed > room, f"{needed} pages were refused while {room} could be had"
+            assert found is None, f"refused, although there is room after {found} cached tokens"
             assert self.snapshot() == before, "a refusal changed something"
             return None
-        assert needed <= room, "pages came from nowhere"
+        assert found is not None, "pages came from nowhere"
         assert allocation.num_cached == found, "not the longest cached prefix"
+        needed = -(-len(tokens) // self.cache.page_size) - found // self.cache.page_size
         assert len(allocation.pages) == -(-len(tokens) // self.cache.page_size)
         assert len(allocation.copies) == (1 if found % self.cache.page_size else 0)
         request = Running(allocation, namespace, list(tokens), found)
@@ -177,6 +176,20 @@ class Simulation:
                 break
             length += 1
         return length
+
+    def _usable(self, tokens: list[int], namespace: bytes) -> int | None:
+        """The whole match, or what is left of it at the last page border that gives room."""
+        size = self.cache.page_size
+        found = min(self.longest_cached(tokens, namespace), len(tokens) - 1)
+        while True:
+            needed = -(-len(tokens) // size) - found // size
+            room = self.cache.num_pages - len(self._held_pages(tokens[:found], namespace))
+            if needed <= room:
+                return found
+            if found == 0:
+                assert self.running, "alone in the pool, and yet no room"
+                return None
+            found = (found - 1) // size * size
 
     def snapshot(self) -> object:
         """Everything that a refused or read-only operation must leave alone."""

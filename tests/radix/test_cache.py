@@ -186,14 +186,26 @@ def test_running_request_grows_one_node() -> None:
 
 def test_matched_pages_are_not_evicted_for_their_own_request() -> None:
     """When all that could go is what the request matched, it is refused and keeps it."""
-    cache = PrefixCache(4, 4)
+    cache = PrefixCache(6, 4)
     _serve(cache, [1] * 16)
+    running = _allocate(cache, [2] * 8)
     assert cache.allocate([1] * 17) is None
     assert cache.match([1] * 16).length == 16
     assert (cache.num_free_pages, cache.num_evictable_pages) == (0, 4)
-    other = _allocate(cache, [1] * 8 + [2] * 8)
+    cache.release(running)
+    other = _allocate(cache, [1] * 8 + [2] * 16)
     assert other.num_cached == 8
     cache.check()
+
+
+def test_match_gives_way_to_the_request_itself() -> None:
+    """A request that needs the whole pool reuses whole pages only: a copy needs one more."""
+    for num_tokens, found in ((28, 22), (29, 20)):
+        cache = PrefixCache(8, 4)
+        _serve(cache, [1] * 30)
+        request = _allocate(cache, [1] * 22 + [2] * (num_tokens - 22))
+        assert (request.num_cached, len(request.copies)) == (found, found % 4 // 2)
+        cache.check()
 
 
 def test_refusal_leaves_no_lock() -> None:
