@@ -44,8 +44,9 @@ from numpy.typing import NDArray
 
 from radixchat.radix.eviction import EvictionPolicy, LruPolicy
 from radixchat.radix.invariants import check_tree
+from radixchat.radix.node import TOKEN_BYTES, Node
 from radixchat.radix.pool import PagePool
-from radixchat.radix.tree import Node, RadixTree
+from radixchat.radix.tree import RadixTree
 
 Tokens = Sequence[int] | NDArray[np.int32]
 
@@ -243,7 +244,7 @@ class PrefixCache:
         begin = known // self.page_size
         allocation.pages[begin:num_whole] = self._tree.page_table(node, begin, num_whole)
         if found < len(tokens):
-            rest = added[(found - known) * 4 :]
+            rest = added[(found - known) * TOKEN_BYTES :]
             node = self._tree.insert(node, rest, allocation.pages[num_whole:num_shared])
         # The tree holds what it took; of the others this was the last reference.
         self._pool.drop(private)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from radixchat.radix.tree import Node
+from radixchat.radix.node import Node
 
 
 class EvictionPolicy(Protocol):

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from radixchat.radix.tree import TOKEN_BYTES, Node, RadixTree, Root
+from radixchat.radix.node import TOKEN_BYTES, Node, Root
+from radixchat.radix.tree import RadixTree
 
 
 def check_tree(tree: RadixTree, held: Iterable[Node]) -> Counter[int]:

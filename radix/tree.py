@@ -1,109 +1,18 @@
-"""`RadixTree`, `Node`: token prefixes → page ids. Match, acquire, insert, evict.
+"""`RadixTree`: token prefixes → page ids. Match, acquire, insert, evict.
 
 Owns the nodes, their locks and the logical clock. It takes and drops the nodes' references
 on pages, but hands out no page; it does not know requests (`cache.py` does) nor tensors.
-
-A node spans the tokens [start, end) of one path and holds one reference on every page that
-its span touches. Spans are cut at any token, so several nodes of one path may touch one page
-index; each holds a page of its own there, or shares one:
-
-    page size 4         page index 0      page index 1      page index 2
-    X  [0, 6)           page 7: x x x x   page 3: x x . .
-    Y  [6, 9) below X                     page 5: x x y y   page 8: y . . .
-
-Y's first page begins with X's last tokens: its writer had copied them, or had written them
-itself (then X and Y share one page). So the rule that everything here rests on: **the page of
-a node at an index holds all tokens of its path at that index, up to the end of the node.** For
-a position matched through several nodes the page to read is that of the deepest one.
-
-Pages shared by nodes are always shared along one path, because a page has one writer and a
-writer appends to one sequence.
+What a node is, and which page is read where several nodes touch one, is drawn in `node.py`.
 """
 
 from __future__ import annotations
 
-import struct
 from array import array
 from collections.abc import Iterator
 
-import numpy as np
-
 from radixchat.radix.eviction import EvictionPolicy
+from radixchat.radix.node import TOKEN_BYTES, Node, Root, descend
 from radixchat.radix.pool import PagePool
-
-TOKEN_BYTES = 4
-_TOKEN = struct.Struct("i")
-
-
-class Node:
-    """A run of tokens, and the pages that hold them.
-
-    key: its tokens, int32, as bytes: `startswith` compares them at memcmp speed without a
-    slice, and they grow and shrink in place. pages: one for each page index that the span
-    touches, first to last. locks: live allocations that hold it or something below it.
-    stamp: when the page at its tip was last used; marks: (page index, stamp) pairs, pages
-    below that index were used later, at that stamp (merged nodes remember).
-    ticket: its entry in the eviction order, 0 when it has none.
-    """
-
-    __slots__ = ("children", "key", "locks", "marks", "pages", "parent", "stamp", "start", "ticket")
-
-    def __init__(self, start: int, key: bytearray, pages: array[int], parent: Node | None) -> None:
-        self.start = start
-        self.key = key
-        self.pages = pages
-        self.parent = parent
-        self.children: dict[int, Node] = {}
-        self.locks = 0
-        self.stamp = 0
-        self.marks: tuple[tuple[int, int], ...] = ()
-        self.ticket = 0
-
-    @property
-    def end(self) -> int:
-        """The position after its last token."""
-        return self.start + len(self.key) // TOKEN_BYTES
-
-    @property
-    def first(self) -> int:
-        """Its first token, under which its parent finds it."""
-        token: int = _TOKEN.unpack_from(self.key)[0]
-        return token
-
-
-class Root(Node):
-    """The empty prefix of one namespace."""
-
-    __slots__ = ("namespace",)
-
-    def __init__(self, namespace: bytes) -> None:
-        super().__init__(0, bytearray(), array("i"), None)
-        self.namespace = namespace
-
-
-def descend(node: Node, tokens: bytes) -> tuple[Node, int]:
-    """Follow int32 `tokens` below the end of `node`; changes nothing.
-
-    Returns the deepest node with a matching token, or `node`, and how many tokens matched.
-    """
-    ids = memoryview(tokens).cast("i")
-    length = 0
-    while length < len(ids) and (child := node.children.get(ids[length])) is not None:
-        node = child
-        if not tokens.startswith(child.key, length * TOKEN_BYTES):
-            return node, length + _common(child.key, tokens, length)
-        length += len(child.key) // TOKEN_BYTES
-    return node, length
-
-
-def _common(key: bytearray, tokens: bytes, offset: int) -> int:
-    """How many tokens of `key` equal those of `tokens` from token `offset` on."""
-    longest = min(len(key), len(tokens) - offset * TOKEN_BYTES) // TOKEN_BYTES
-    left = np.frombuffer(key, np.int32, longest)
-    right = np.frombuffer(tokens, np.int32, longest, offset * TOKEN_BYTES)
-    differs = left != right
-    index = int(differs.argmax())
-    return index if differs[index] else longest
 
 
 class RadixTree:

@@ -17,7 +17,7 @@ from typing import cast
 
 from radixchat.radix.cache import PrefixCache
 
-_MODULES = ("pool", "eviction", "tree", "invariants", "cache")  # in order of import
+_MODULES = ("pool", "node", "eviction", "tree", "invariants", "cache")  # in order of import
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ MUTANTS = (
     ),
     Mutant(
         "last_difference_missed",
-        "tree",
+        "node",
         "    return index if differs[index] else longest\n",
         "    return index\n",
     ),

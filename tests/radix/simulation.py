@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from radixchat.radix.cache import Allocation, PrefixCache
-from radixchat.radix.tree import Node
+from radixchat.radix.node import Node
 
 FREE = -1
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from radixchat.radix.cache import PrefixCache
 from radixchat.radix.eviction import LeafHeap, LruPolicy
-from radixchat.radix.tree import Node
+from radixchat.radix.node import Node
 
 
 def _leaf(stamp: int = 0) -> Node:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from radixchat.radix.cache import Allocation, PrefixCache
-from radixchat.radix.tree import Node
+from radixchat.radix.node import Node
 
 
 def _cache() -> tuple[PrefixCache, Allocation]:

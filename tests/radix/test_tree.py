@@ -6,7 +6,7 @@ import random
 import sys
 
 from radixchat.radix.cache import PrefixCache
-from radixchat.radix.tree import Node
+from radixchat.radix.node import Node
 
 
 def _serve(cache: PrefixCache, tokens: list[int], namespace: bytes = b"") -> None:
