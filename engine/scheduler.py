@@ -115,14 +115,8 @@ class Scheduler:
             return False
         request = self._waiting[0]
         allocation = self._cache.allocate(request.tokens, request.namespace)
-        if allocation is None and not self._running:
-            # Alone, and still no room: pages that a matched path holds twice (a page shared in
-            # part exists once per branch) are in the way. Without the match it fits: add() saw
-            # to that.
-            self._cache.flush()
-            allocation = self._cache.allocate(request.tokens, request.namespace)
-            assert allocation is not None, "a request that fits the pool alone was refused"
         if allocation is None:
+            assert self._running, "a request that fits the pool was refused while it was alone"
             return False
         self._waiting.popleft()
         request.allocation = allocation
