@@ -6,6 +6,8 @@ import os
 
 # Triton decides between interpreter and compiler when a kernel module is imported.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+# As the command line does, and for its reason: torch's threads must not spin on a busy machine.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 import json
 import lzma
