@@ -45,7 +45,7 @@ def first_line(path: Path) -> str:
 
 def chat_help() -> str:
     """What `radixchat chat --help` prints, at a fixed width."""
-    parent = Context(cli, info_name="radixchat")
+    parent = Context(cli, info_name="radixchat", **cli.context_settings)
     context = Context(chat, info_name="chat", parent=parent, terminal_width=HELP_WIDTH)
     return "\n".join(line.rstrip() for line in chat.get_help(context).splitlines())
 
