@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from radixchat.engine.errors import ConfigError, PromptTooLong
 from radixchat.engine.model_config import ModelConfig
 
+# Reuse is exact to the token at any page size, so it only weighs page tables (short at 16) against
+# the one page that an acquire may copy and the half page that a request leaves unused.
+DEFAULT_PAGE_SIZE = 16
 # Four full contexts: enough for a handful of live conversations; the pool's memory is only
 # touched as pages are first used.
 DEFAULT_POOL_CONTEXTS = 4
@@ -31,7 +34,7 @@ class EngineConfig:
     max_waiting: requests that may wait for admission before others are refused.
     """
 
-    page_size: int = 16
+    page_size: int | None = None
     pool_tokens: int | None = None
     prefix_cache: bool = True
     threads: int | None = None
@@ -55,11 +58,12 @@ class EngineConfig:
     def resolve(self, model: ModelConfig) -> EnginePlan:
         """The plan for one model on this machine; raises ConfigError when it cannot work."""
         per_token = model.kv_bytes_per_token(KV_ELEMENT_BYTES)
+        page_size = self.page_size or DEFAULT_PAGE_SIZE
         pool_tokens = self.pool_tokens or default_pool_tokens(model.max_position, per_token)
-        if pool_tokens < self.page_size:
+        if pool_tokens < page_size:
             raise ConfigError(
-                f"pool_tokens is {pool_tokens}, less than one page of {self.page_size} tokens; "
-                f"set at least {self.page_size}"
+                f"pool_tokens is {pool_tokens}, less than one page of {page_size} tokens; "
+                f"set at least {page_size}"
             )
         needed = pool_tokens * per_token
         if needed > memory_bytes():
@@ -68,8 +72,8 @@ class EngineConfig:
                 f"has {memory_bytes() / 2**30:.1f} GiB; at most {memory_bytes() // per_token} fit"
             )
         return EnginePlan(
-            page_size=self.page_size,
-            num_pages=pool_tokens // self.page_size,
+            page_size=page_size,
+            num_pages=pool_tokens // page_size,
             prefix_cache=self.prefix_cache,
             threads=self.threads or usable_cores(),
             max_running=self.max_running,

@@ -22,20 +22,6 @@ PERMUTED = ("llama", "smollm3")
 # llama.cpp fixes this step for the architecture; the file does not carry it.
 SMOLLM3_UNROTATED_STEP = 4
 ROPE_FREQS = "rope_freqs.weight"
-CONTROL_TOKEN = 3
-# Tokens that end a turn or a text whatever the file names as its end (llama.cpp's list): older
-# conversions of instruct models name only the base model's.
-END_TEXTS = frozenset(
-    {
-        "<|eot_id|>",
-        "<|im_end|>",
-        "<|end|>",
-        "<|eom_id|>",
-        "<|endoftext|>",
-        "<|end_of_text|>",
-        "<end_of_turn>",
-    }
-)
 
 _TOP = {"token_embd": "embed_tokens", "output_norm": "norm", "output": "lm_head"}
 _LAYER = {
@@ -151,7 +137,7 @@ def _config(
                 f"{file.path}: {fields.architecture}.{key} is {fields.get(key)}, heads have "
                 f"{head_dim}; a difference is not supported"
             )
-    bos, scaling = file.fields.get("tokenizer.ggml.bos_token_id"), _rope_scaling(fields)
+    scaling = _rope_scaling(fields)
     return ModelConfig(
         architecture=fields.architecture,
         num_layers=layers,
@@ -171,9 +157,6 @@ def _config(
         attention_bias="blk.0.attn_q.bias" in file.tensors,
         attention_out_bias="blk.0.attn_output.bias" in file.tensors,
         qk_norm="blk.0.attn_q_norm.weight" in file.tensors,
-        eos_token_ids=_end_tokens(file.fields),
-        bos_token_id=bos if isinstance(bos, int) else None,
-        name=str(file.fields.get("general.name", file.path.stem)),
     )
 
 
@@ -230,18 +213,6 @@ def _vocabulary(file: GGUFFile) -> int:
     if embedding is None:
         raise ModelLoadError(f"{file.path} lacks token_embd.weight; the checkpoint is incomplete")
     return embedding.shape[0]
-
-
-def _end_tokens(fields: Mapping[str, Any]) -> tuple[int, ...]:
-    """Ids that end an answer, the file's own first, each once."""
-    named = [fields.get(f"tokenizer.ggml.{kind}_token_id") for kind in ("eos", "eot", "eom")]
-    tokens = fields.get("tokenizer.ggml.tokens")
-    kinds = fields.get("tokenizer.ggml.token_type")
-    known: list[int] = []
-    if isinstance(tokens, list) and isinstance(kinds, list):
-        pairs = enumerate(zip(tokens, kinds, strict=False))
-        known = [i for i, (text, kind) in pairs if kind == CONTROL_TOKEN and text in END_TEXTS]
-    return tuple(dict.fromkeys(i for i in (*named, *known) if isinstance(i, int)))
 
 
 def _canonical(name: str) -> str:

@@ -1,4 +1,4 @@
-"""config.json and generation_config.json of a Hugging Face folder → ModelConfig.
+"""config.json of a Hugging Face folder → ModelConfig.
 
 Knows the spellings of transformers 4 (`rope_theta`, `rope_scaling`) and 5 (`rope_parameters`).
 Reads no weight, and does not import transformers, whose own reader costs two seconds of import.
@@ -49,7 +49,7 @@ def read_hf_config(folder: Path) -> ModelConfig:
 
     Raises ModelLoadError when it is missing, damaged, or describes something unsupported.
     """
-    return _Config(folder, read_json(folder / "config.json")).model(_generation(folder))
+    return _Config(folder, read_json(folder / "config.json")).model()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -75,21 +75,15 @@ def check_architectures(architectures: object, origin: object) -> str:
     )
 
 
-def _generation(folder: Path) -> dict[str, Any]:
-    path = folder / "generation_config.json"
-    return read_json(path) if path.exists() else {}
-
-
 class _Config:
     """One config.json with its family's defaults."""
 
     def __init__(self, folder: Path, values: Mapping[str, Any]) -> None:
         self._path = folder / "config.json"
-        self._name = folder.name
         self._values = values
         self._family = FAMILIES[check_architectures(values.get("architectures"), self._path)]
 
-    def model(self, generation: Mapping[str, Any]) -> ModelConfig:
+    def model(self) -> ModelConfig:
         self._refuse_unsupported()
         family = self._family
         hidden, heads = self._integer("hidden_size"), self._integer("num_attention_heads")
@@ -98,7 +92,6 @@ class _Config:
         positions = self._integer("max_position_embeddings")
         theta, scaling, stretched = self._rope(positions)
         bias = bool(self._values.get("attention_bias", False))
-        bos = self._values.get("bos_token_id")
         return ModelConfig(
             architecture=family.name,
             num_layers=layers,
@@ -117,9 +110,6 @@ class _Config:
             attention_bias=bias if family.bias is None else family.bias,
             attention_out_bias=bias and family.bias is None,
             qk_norm=family.qk_norm,
-            eos_token_ids=_ids(generation.get("eos_token_id"), self._values.get("eos_token_id")),
-            bos_token_id=bos if isinstance(bos, int) else None,
-            name=self._name,
         )
 
     def _refuse_unsupported(self) -> None:
@@ -237,9 +227,3 @@ class _Config:
         return ModelLoadError(
             f"{self._path}: {key} is {self._values.get(key)!r}, which is not supported; {supported}"
         )
-
-
-def _ids(*values: object) -> tuple[int, ...]:
-    """Token ids given as a number, a list of numbers or not at all; each once, in order."""
-    flat = [i for value in values for i in (value if isinstance(value, list) else [value])]
-    return tuple(dict.fromkeys(i for i in flat if isinstance(i, int)))

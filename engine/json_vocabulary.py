@@ -191,8 +191,11 @@ def _token_text(value: Json) -> str | None:
 def _load(path: Path) -> Json:
     """The file's JSON; None where there is no such file."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        value = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise ModelLoadError(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise ModelLoadError(f"{path} holds no object but {str(value)[:40]!r}")
+    return value

@@ -1,12 +1,12 @@
 """A decoder's dimensions, independent of the checkpoint format they were read from.
 
-Knows no tensor and no file. `engine/gguf.py` reads it from GGUF fields, `engine/weights.py`
-from a Hugging Face `config.json`.
+Knows no tensor, no file and no token. `engine/gguf_model.py` reads it from GGUF fields,
+`engine/hf_config.py` from a Hugging Face `config.json`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,6 @@ class ModelConfig:
     attention_bias: bool = False  # on q, k and v
     attention_out_bias: bool = False  # on o (Llama's attention_bias sets both)
     qk_norm: bool = False
-    eos_token_ids: tuple[int, ...] = ()
-    bos_token_id: int | None = None
-    name: str = field(default="", compare=False)
 
     def layer_rotates(self, layer: int) -> bool:
         """Whether the layer applies rotary positions."""

@@ -28,15 +28,15 @@ class SamplingParams:
     """How the next token is chosen, and when to stop.
 
     temperature: 0 is greedy. top_k: 0 is off. top_p in (0, 1]; 1 is off. min_p in [0, 1);
-    0 is off. seed: None draws one, so that every request is reproducible from its usage
-    record. max_tokens: None goes on until a stop token or the end of the context.
+    0 is off. seed: with the token's position it gives the noise, so the same seed repeats an
+    answer. max_tokens: None goes on until a stop token or the end of the context.
     """
 
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
     min_p: float = 0.0
-    seed: int | None = None
+    seed: int = 0
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class SamplingParams:
             ("top_k", self.top_k, "0 (off) or more", self.top_k >= 0),
             ("top_p", self.top_p, "more than 0, at most 1", 0 < self.top_p <= 1),
             ("min_p", self.min_p, "0 (off) to less than 1", 0 <= self.min_p < 1),
-            ("seed", self.seed, "0 to 2**63 - 1", self.seed is None or 0 <= self.seed < 2**63),
+            ("seed", self.seed, "0 to 2**63 - 1", 0 <= self.seed < 2**63),
             (
                 "max_tokens",
                 self.max_tokens,
@@ -73,7 +73,7 @@ class Usage:
 
     @property
     def computed_tokens(self) -> int:
-        """Prompt tokens that had to be computed."""
+        """Prompt tokens that were not cached."""
         return self.input_tokens - self.cached_tokens
 
 
@@ -107,7 +107,6 @@ class Request:
     sampling: SamplingParams
     stop_ids: frozenset[int] = frozenset()
     namespace: bytes = b""
-    seed: int = 0
     num_prompt: int = field(init=False)
     num_computed: int = 0
     num_cached: int | None = None  # set by the first admission; a requeue does not change it

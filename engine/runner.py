@@ -43,5 +43,5 @@ class Runner:
         requests = [item.request for item in scheduled if item.samples]
         if not requests:
             return []
-        rows = [SampleRow(r.sampling, r.seed, len(r.tokens)) for r in requests]
+        rows = [SampleRow(r.sampling, len(r.tokens)) for r in requests]
         return sample(logits, rows)

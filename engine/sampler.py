@@ -18,10 +18,9 @@ from radixchat.engine.request import SamplingParams
 
 @dataclass(frozen=True, slots=True)
 class SampleRow:
-    """What one row of logits needs: its parameters, its seed, the position of the new token."""
+    """What one row of logits needs: its parameters, and the position of the new token."""
 
     params: SamplingParams
-    seed: int
     position: int
 
 
@@ -44,12 +43,21 @@ def _draw(logits: Tensor, rows: Sequence[SampleRow]) -> Tensor:
         return torch.tensor(values, device=logits.device, dtype=torch.float32).unsqueeze(1)
 
     params = [row.params for row in rows]
-    ordered, order = torch.sort(logits, dim=-1, descending=True, stable=True)
+    vocabulary = logits.shape[1]
     # Subtracting the maximum first keeps a tiny temperature from overflowing to inf - inf.
-    scaled = (ordered - ordered[:, :1]) / column([p.temperature for p in params]).clamp_min(1e-6)
+    shifted = logits - logits.amax(-1, keepdim=True)
+    scaled = shifted / column([p.temperature for p in params]).clamp_min(1e-6)
     probabilities = torch.softmax(scaled, dim=-1)
-    rank = torch.arange(logits.shape[1], device=logits.device)
-    top_k = column([float(p.top_k or logits.shape[1]) for p in params])
+    # Tokens below (1 - top_p) / vocabulary weigh less than 1 - top_p together: top_p cuts every
+    # one. Sorting without them takes 0.2 ms instead of 4 at 49,152 tokens and top_p 0.9; the
+    # factor 2 is for rounding. What another row brings in sorts behind this row's kept tokens.
+    floor = column([(1 - p.top_p) / (2 * vocabulary) for p in params])
+    columns = (probabilities >= floor).any(0).nonzero().squeeze(1)
+    probabilities, order = torch.sort(
+        probabilities[:, columns], dim=-1, descending=True, stable=True
+    )
+    rank = torch.arange(len(columns), device=logits.device)
+    top_k = column([float(p.top_k or vocabulary) for p in params])
     before = probabilities.cumsum(-1) - probabilities
     keep = (
         (rank < top_k)
@@ -58,13 +66,13 @@ def _draw(logits: Tensor, rows: Sequence[SampleRow]) -> Tensor:
     )
     keep[:, 0] = True
     cumulative = torch.where(keep, probabilities, 0.0).double().cumsum(-1)
-    noise = uniform_noise([row.seed for row in rows], [row.position for row in rows])
+    noise = uniform_noise([p.seed for p in params], [row.position for row in rows])
     target = torch.from_numpy(noise).to(logits.device).unsqueeze(1) * cumulative[:, -1:]
     # Kept entries are a prefix of the sorted row, so the first cumulative sum above the target
     # is one of them; the clamp meets a target that rounds up to the whole mass.
     index = torch.searchsorted(cumulative, target, right=True)
     index = torch.minimum(index, keep.sum(-1, keepdim=True) - 1)
-    return order.gather(1, index).squeeze(1)
+    return columns[order.gather(1, index).squeeze(1)]
 
 
 def uniform_noise(seeds: Sequence[int], positions: Sequence[int]) -> np.ndarray:

@@ -14,8 +14,8 @@ from radixchat.engine.request import FinishReason, Request
 class EngineStats:
     """Tokens and events so far.
 
-    prompt_tokens == cached_tokens + what the finished requests had to compute of their prompts;
-    a recomputation after a preemption is counted in neither.
+    prompt_tokens and cached_tokens are those of the requests that ended, as in their Usage: a
+    recomputation after a preemption is counted in neither.
     """
 
     steps: int = 0

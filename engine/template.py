@@ -18,8 +18,6 @@ from radixchat.engine.prompt import ChatMessage, Piece, joined
 from radixchat.engine.template_lint import TemplateLint, lint_template
 from radixchat.engine.tokenizer import Tokenizer
 
-__all__ = ["ROLES", "ChatMessage", "ChatTemplate", "Piece", "TemplateLint"]
-
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
 # What templates look for in a message and act upon. Everything else in a message is hidden from
@@ -77,8 +75,8 @@ class ChatTemplate:
     def render_turn(self, history: Sequence[ChatMessage], text: str) -> list[Piece]:
         """What follows the last answer: the end of its turn, the user's `text`, the next prompt.
 
-        `history` ends with that answer; only its roles and system message matter, for nothing
-        of it is rendered again. The first piece begins with the end-of-turn text, which the
+        `history` ends with that answer; only its roles and system message matter, for what is
+        rendered of it is thrown away. The first piece begins with the end-of-turn text, which the
         answer's ids have already where the model has sampled it. Raises InvalidRequest when the
         template refuses the conversation.
         """

@@ -26,7 +26,8 @@ class EngineThread:
     """Runs one engine for one event loop.
 
     When a step raises, every open stream and every later call gets EngineStopped with the
-    failure as its cause; the engine is not used again. `snapshot` is as of the last step.
+    failure as its cause; the engine is not used again. `snapshot` is as of the last step that
+    had events.
     """
 
     def __init__(self, engine: Engine) -> None:

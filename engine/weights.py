@@ -42,7 +42,6 @@ class Checkpoint:
 
     config: ModelConfig
     tensors: Mapping[str, Tensor]
-    path: Path
     fields: Mapping[str, Any] | None
     fingerprint: str
 
@@ -81,7 +80,7 @@ def _load_folder(path: Path, dtype: torch.dtype) -> Checkpoint:
                     stored = file.get_tensor(weight.stored_name)
                     tensors[name] = stored.to(dtype, copy=True).contiguous()
     _check_spare_head(folder, tensors["embed_tokens.weight"])
-    return Checkpoint(folder.config, tensors, path, None, folder.fingerprint())
+    return Checkpoint(folder.config, tensors, None, folder.fingerprint())
 
 
 def _check_spare_head(folder: SafetensorsFolder, embedding: Tensor) -> None:
@@ -112,7 +111,7 @@ def _load_gguf(path: Path, dtype: torch.dtype) -> Checkpoint:
             weight = _unpack(file, tensor, dtype)
             heads = model.permuted_heads(name)
             tensors[name] = weight if heads is None else _by_halves(weight, heads)
-    return Checkpoint(model.config, tensors, path, header.fields, header.fingerprint())
+    return Checkpoint(model.config, tensors, header.fields, header.fingerprint())
 
 
 @contextmanager

@@ -108,8 +108,9 @@ def _attend(
     for tile_start in range(0, kv_length, KEY_TILE):
         keys, values = _tile(k_cache, v_cache, table, tile_start, kv_length, page_size)
         scores = torch.bmm(folded, keys.permute(1, 2, 0))
-        key_positions = torch.arange(tile_start, tile_start + KEY_TILE, device=query.device)
-        scores.masked_fill_(key_positions > positions, -torch.inf)
+        if tile_start + KEY_TILE > kv_length - rows + 1:  # else all rows see all of it
+            key_positions = torch.arange(tile_start, tile_start + KEY_TILE, device=query.device)
+            scores.masked_fill_(key_positions > positions, -torch.inf)
         # A row for which the whole tile is in the future keeps its state to the bit:
         # maximum unchanged, rescale = exp(0) = 1, weights = exp(-inf) = 0.
         new_maximum = torch.maximum(maximum, scores.amax(-1, keepdim=True))

@@ -1,4 +1,4 @@
-"""Which unheld leaf is trimmed next: the policies, and the one persistent order they share.
+"""Which unheld leaf is trimmed next: the policy, and the one persistent order it keeps.
 
 A leaf joins the order when nobody holds it and nothing hangs below it, and leaves the order
 when either changes; the order is never rebuilt from the tree, which this module does not

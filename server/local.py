@@ -40,9 +40,8 @@ class LocalSettings:
 
     def engine_config(self) -> EngineConfig:
         """The part that concerns the engine."""
-        default = EngineConfig()
         return EngineConfig(
-            page_size=default.page_size if self.page_size is None else self.page_size,
+            page_size=self.page_size,
             pool_tokens=self.pool_tokens,
             prefix_cache=self.prefix_cache,
             threads=self.threads,
@@ -117,16 +116,22 @@ def load_model(settings: LocalSettings) -> LoadedModel:
     return LoadedModel(
         engine=Engine(checkpoint, config),
         tokenizer=tokenizer,
-        prompts=PromptBuilder(tokenizer, template, render_hash(checkpoint, template)),
+        prompts=PromptBuilder(tokenizer, template, render_hash(path, checkpoint, template)),
         notices=template_notices(template),
     )
 
 
-def render_hash(checkpoint: Checkpoint, template: ChatTemplate) -> str:
-    """Names the model, tokenizer and template that make a conversation's ids."""
-    parts = (checkpoint.fingerprint, template.source)
-    joined = b"".join(len(p.encode()).to_bytes(8, "little") + p.encode() for p in parts)
-    return hashlib.blake2b(joined, digest_size=16).hexdigest()
+def render_hash(path: Path, checkpoint: Checkpoint, template: ChatTemplate) -> str:
+    """Names the model, tokenizer and template that make a conversation's ids.
+
+    A GGUF's fingerprint covers its tokenizer; a folder's is in a file of its own.
+    """
+    tokenizer = b"" if checkpoint.fields is not None else (path / "tokenizer.json").read_bytes()
+    parts = (checkpoint.fingerprint.encode(), template.source.encode(), tokenizer)
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
 
 
 def template_notices(template: ChatTemplate) -> tuple[str, ...]:

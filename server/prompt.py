@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radixchat.engine.errors import InvalidRequest
-from radixchat.engine.template import ChatMessage, ChatTemplate
+from radixchat.engine.prompt import ChatMessage
+from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.conversation import Conversation
 from radixchat.server.message import Message, NewMessage, check_text

@@ -188,7 +188,8 @@ class ResponseDone:
 
     status: "completed", "incomplete" (reason: "max_output_tokens", "context_length" or
     "interrupted") or "failed" (error is set). output_ids include the stop token, if one was
-    sampled; output_text does not show it.
+    sampled; output_text does not show it. seed: what repeats a sampled answer, drawn if none was
+    asked for; None for a turn that was refused.
     """
 
     conversation: str
@@ -200,6 +201,7 @@ class ResponseDone:
     timings: ResponseTimings
     input_ids: tuple[int, ...]
     output_ids: tuple[int, ...]
+    seed: int | None = None
     error: ErrorInfo | None = None
 
     def to_turn(self, *, ids: bool = False) -> dict[str, Any]:
@@ -211,6 +213,7 @@ class ResponseDone:
             "status": self.status,
             "incomplete_details": {"reason": self.reason} if self.reason else None,
             "output_text": self.output_text,
+            "seed": self.seed,
             "usage": self.usage.to_dict(),
             "timings": self.timings.to_dict(self.usage),
         }

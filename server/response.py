@@ -201,6 +201,7 @@ class RunningResponse:
             timings=self._timings(),
             input_ids=self._prompt_ids,
             output_ids=tuple(self._output_ids),
+            seed=self._request.sampling.seed,
             error=error,
         )
 

@@ -203,7 +203,6 @@ class ChatService:
         """
         accepted_at = time.perf_counter()
         sampling = sampling_params(options)
-        assert sampling.seed is not None
         turn = await prepare()
         self._plan.validate_prompt(len(turn.prompt_ids))
         response_id = await self._begin(turn, asdict(sampling))
@@ -215,7 +214,6 @@ class ChatService:
                 list(turn.prompt_ids),
                 sampling,
                 self._tokenizer.stop_ids,
-                seed=sampling.seed,
             ),
             accepted_at=accepted_at,
             engine=self._engine,

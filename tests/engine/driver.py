@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -57,7 +57,7 @@ def answer(
     engine: Engine, tokens: Sequence[int], sampling: SamplingParams = GREEDY, seed: int = 0
 ) -> Outcome:
     """One request, alone."""
-    return run(engine, [Request(0, list(tokens), sampling, seed=seed)])[0]
+    return run(engine, [Request(0, list(tokens), replace(sampling, seed=seed))])[0]
 
 
 def stored_kv(engine: Engine, tokens: Sequence[int]) -> Tensor:

@@ -45,7 +45,6 @@ def test_silences_mean_what_they_mean_to_transformers(tmp_path: Path) -> None:
         rms_eps=1e-5,
         rope_theta=10000.0,
     )
-    assert _read(tmp_path).name == tmp_path.name
     qwen = _read(tmp_path, architectures=["Qwen3ForCausalLM"])
     assert (qwen.head_dim, qwen.qk_norm, qwen.attention_bias) == (128, True, False)
     qwen = _read(tmp_path, architectures=["Qwen2ForCausalLM"])
@@ -89,15 +88,6 @@ def test_smollm3_says_which_layers_do_not_rotate(tmp_path: Path) -> None:
     assert _read(tmp_path, no_rope_layer_interval=3, **smollm).unrotated_layers == {2, 5}
     flags = [1, 0, 1, 1, 1, 1, 1, 0]
     assert _read(tmp_path, no_rope_layers=flags, **smollm).unrotated_layers == {1, 7}
-
-
-def test_end_tokens_come_from_both_files_each_once(tmp_path: Path) -> None:
-    """generation_config.json first: it is what the model's authors generate with."""
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [7, 2]}')
-    assert _read(tmp_path, eos_token_id=2, bos_token_id=1).eos_token_ids == (7, 2)
-    assert _read(tmp_path, eos_token_id=[2, 5]).eos_token_ids == (7, 2, 5)
-    (tmp_path / "generation_config.json").unlink()
-    assert _read(tmp_path, eos_token_id=None).eos_token_ids == ()
 
 
 @pytest.mark.parametrize(
@@ -172,12 +162,8 @@ def test_a_sliding_window_that_is_off_is_no_obstacle(
 def test_a_missing_or_damaged_file_is_named(
     tmp_path: Path, content: bytes | None, message: str
 ) -> None:
-    """Both files; generation_config.json may be absent."""
+    """The error has the file's name and what is wrong with it."""
     if content is not None:
         (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ModelLoadError, match=rf"config\.json.*{message}"):
         read_hf_config(tmp_path)
-    if content is not None:
-        (tmp_path / "generation_config.json").write_bytes(content)
-        with pytest.raises(ModelLoadError, match=rf"generation_config\.json.*{message}"):
-            _read(tmp_path)

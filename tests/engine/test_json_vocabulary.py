@@ -221,7 +221,7 @@ def test_special_tokens_map_stands_in_for_the_config(folder: Path) -> None:
     [
         (None, "has no tokenizer.json"),
         ("{", "cannot be read"),
-        ("[]", "is damaged"),
+        ("[]", "holds no object"),
         ('{"model": {"type": "Unigram"}}', 'is of type "Unigram"; supported: "BPE"'),
         ('{"model": {"type": "BPE"}}', "is damaged: KeyError"),
     ],
@@ -242,4 +242,13 @@ def test_an_unsupported_decoder_is_refused(folder: Path) -> None:
     backend.decoder = decoders.WordPiece()
     backend.save(str(folder / "tokenizer.json"))
     with pytest.raises(ModelLoadError, match="unsupported decoder"):
+        Tokenizer.from_directory(folder)
+
+
+@pytest.mark.parametrize("name", ["generation_config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize(("content", "message"), [("[1]", "no object"), ('{"a"', "cannot be read")])
+def test_a_damaged_file_is_named(folder: Path, name: str, content: str, message: str) -> None:
+    """The error has the file's name and what is wrong with it."""
+    (folder / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=f"{name}.*{message}"):
         Tokenizer.from_directory(folder)

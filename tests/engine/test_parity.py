@@ -14,8 +14,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
+from radixchat.engine.prompt import ChatMessage
 from radixchat.engine.request import Request, SamplingParams
-from radixchat.engine.template import ChatMessage, ChatTemplate
+from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.tests.engine.driver import run

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -17,13 +19,13 @@ LOGITS = torch.tensor([[1.0, 3.0, 2.0, -1.0, 3.0]])
 
 def draws(logits: torch.Tensor, params: SamplingParams, count: int) -> np.ndarray:
     """`count` tokens of one distribution, at positions 0, 1, 2, ..."""
-    rows = [SampleRow(params, seed=7, position=i) for i in range(count)]
+    rows = [SampleRow(replace(params, seed=7), i) for i in range(count)]
     return np.bincount(sample(logits.expand(count, -1), rows), minlength=logits.shape[1])
 
 
 def test_temperature_zero_takes_the_first_of_the_largest() -> None:
     """Greedy is argmax; a tie goes to the lowest id."""
-    assert sample(LOGITS, [SampleRow(SamplingParams(temperature=0), 0, 0)]) == [1]
+    assert sample(LOGITS, [SampleRow(SamplingParams(temperature=0), 0)]) == [1]
 
 
 def test_draws_follow_the_softmax() -> None:
@@ -73,10 +75,10 @@ def test_a_row_gives_the_same_token_alone_and_in_any_batch(
     position: int,
 ) -> None:
     """The token is a function of (logits, parameters, seed, position), whatever else is drawn."""
-    row = SampleRow(SamplingParams(temperature, top_k, top_p, min_p), seed, position)
+    row = SampleRow(SamplingParams(temperature, top_k, top_p, min_p, seed), position)
     others = [
-        SampleRow(SamplingParams(temperature=0), 1, 1),
-        SampleRow(SamplingParams(temperature=2.0, top_k=3), 99, 4),
+        SampleRow(SamplingParams(temperature=0), 1),
+        SampleRow(SamplingParams(temperature=2.0, top_k=3, seed=99), 4),
     ]
     one = torch.tensor([logits])
     alone = sample(one, [row])[0]

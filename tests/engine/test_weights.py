@@ -51,7 +51,6 @@ def test_a_folder_loads_as_transformers_saved_it(
     _assert_equal(checkpoint, model)
     assert checkpoint.config.architecture == architecture
     assert checkpoint.config.tied_embeddings is tied
-    assert checkpoint.config.eos_token_ids == (2,)
     assert checkpoint.fields is None
     assert inspect_checkpoint(tmp_path) == checkpoint.config
 
@@ -73,7 +72,6 @@ def test_a_gguf_and_a_folder_of_one_model_are_one_checkpoint(tmp_path: Path) -> 
     assert all(torch.equal(file.tensors[name], folder.tensors[name]) for name in folder.tensors)
     assert file.fields is not None
     assert file.fields["tokenizer.ggml.eos_token_id"] == 2
-    assert file.path == tmp_path / "tiny.gguf"
 
 
 @pytest.mark.parametrize("kind", ["F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -87,6 +88,16 @@ def chunked(query: Tensor, caches: tuple[Tensor, Tensor, Tensor], cuts: list[int
     return torch.cat(parts)
 
 
+@pytest.fixture(params=[1, 2])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    """The number of torch's threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
 def test_attention_is_the_same_to_the_bit_for_every_cut_of_the_prompt() -> None:
     """A row's result does not depend on which rows are computed with it."""
     caches = paged(600, 16)
@@ -109,6 +120,7 @@ def test_torch_attention_does_not_have_that_property() -> None:
     assert differing > 0
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("shape", [(576, 576), (576, 192), (576, 1536), (1536, 576)])
 def test_linear_rows_do_not_depend_on_their_number(shape: tuple[int, int]) -> None:
     """Any aligned number of rows gives each row the same bits; one row, the control, does not."""

@@ -356,6 +356,10 @@ def test_a_seed_makes_a_sampled_answer_repeatable(settings: LocalSettings) -> No
             for _ in range(2)
         ]
         assert first.output_ids == same.output_ids
+        assert first.seed == 3
+        repeated = replace(options, seed=drawn[0].seed)
+        again = await finish(service.regenerate(conversation, repeated))
+        assert again.output_ids == drawn[0].output_ids
         assert len({first.output_ids, other.output_ids, *(d.output_ids for d in drawn)}) == 4
 
     serve(body, settings)
