@@ -1,6 +1,8 @@
 # Two commands do all the set-up: `make chat` and `make test`. A command that is interrupted can
 # simply be run again: the stamp is written last.
 PYTHON ?= python3
+# Passed to pip, for example an index with torch's CPU build (see README).
+PIP_FLAGS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 
@@ -27,7 +29,7 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "radixchat needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Name another: make $(MAKECMDGOALS) PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --disable-pip-version-check --constraint constraints.txt --editable '.[test,lint]'
+	$(BIN)/pip install --disable-pip-version-check --constraint constraints.txt $(PIP_FLAGS) --editable '.[test,lint]'
 	@touch $@
 
 clean:
