@@ -40,6 +40,7 @@ class Expected:
     passed: set[Path_] = field(default_factory=set)
     running: str | None = None
     partial: str = ""
+    before: Path_ | None = None  # where a regeneration that comes to nothing returns
 
     def move(self, path: Path_) -> None:
         self.path = path
@@ -100,6 +101,7 @@ class StoreMachine(RuleBasedStateMachine):
                 begin(self.store, conversation, text, ids, **changes)
             return
         expected.running = begin(self.store, conversation, text, ids, **changes).id
+        expected.before = None
         expected.move((*expected.path[:length], node("user", text)))
         self.latest = conversation
 
@@ -111,6 +113,7 @@ class StoreMachine(RuleBasedStateMachine):
         if users and not expected.running:
             parent = load(self.store, conversation).for_regeneration().tip
             expected.running = begin(self.store, conversation, None, parent=parent).id
+            expected.before = expected.path
             expected.move(expected.path[: users[-1] + 1])
             self.latest = conversation
 
@@ -134,13 +137,15 @@ class StoreMachine(RuleBasedStateMachine):
         if expected.running:
             answer = finish(self.store, expected.running, text, status=end[0])
             assert finish(self.store, expected.running, "late", status="failed") == answer
-            assert (answer is None) == (text == "")
+            assert (answer is None) == (not text and end[0] != "completed")
             self.ended(expected, text, end[1])
             self.latest = conversation
 
     def ended(self, expected: Expected, text: str, status: str) -> None:
-        if text:
+        if text or status == "complete":
             expected.move((*expected.path, node("assistant", text, status)))
+        elif expected.before is not None:
+            expected.move(expected.before)
         expected.running, expected.partial = None, ""
 
     @rule(conversation=conversations)
