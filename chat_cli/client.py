@@ -6,19 +6,12 @@ because torch takes more than a second to import.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
-
-# How long torch's threads spin for each other before they sleep; read when torch is imported.
-# libgomp spins for about 1 ms otherwise, which on two cores, one of them busy with another
-# program, held a step up for whole time slices: 1.8 tokens a second instead of 13. The price on
-# an idle machine is 8 % (15.4 → 14.1).
-_SHORT_SPIN = ("GOMP_SPINCOUNT", "1000")
 
 
 class ChatClient(Protocol):
@@ -79,7 +72,6 @@ class ChatClient(Protocol):
 
 def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClient]:
     """The service in this process. Entering raises ModelLoadError, ConfigError or StoreError."""
-    os.environ.setdefault(*_SHORT_SPIN)
     from radixchat.server.local import LocalSettings, open_service
 
     return open_service(

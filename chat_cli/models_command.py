@@ -15,8 +15,8 @@ from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.config import load_config
 from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.paths import config_file
-from radixchat.server.protocol import RadixChatError, describe_error
 
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams
@@ -101,16 +101,9 @@ def _model(name: str | None) -> str:
 def _run(work: Callable[[Streams], int]) -> None:
     """Do the work and exit with its code; an error is shown, and a signal leaves quietly."""
     from radixchat.chat_cli.interrupts import Interrupts
-    from radixchat.chat_cli.streams import Streams, discard_output
+    from radixchat.chat_cli.streams import Streams
 
     streams = Streams.of_this_process(json=False, ids=False)
     with Interrupts(interrupt_leaves=True):
-        try:
-            code = work(streams)
-        except RadixChatError as error:
-            streams.notes.error(str(error))
-            code = exit_codes.for_error(describe_error(error))
-        except BrokenPipeError:
-            discard_output()
-            code = exit_codes.BROKEN_PIPE
+        code = guarded(lambda: work(streams), streams.notes.error)
     raise SystemExit(code)

@@ -18,19 +18,19 @@ from collections.abc import AsyncIterator
 
 import click
 
-from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.client import ChatClient, open_client
 from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
 from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.input_lines import InputLines, decode
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.model_download import find_or_fetch
 from radixchat.chat_cli.paths import history_file
 from radixchat.chat_cli.script import run_lines, run_question
 from radixchat.chat_cli.settings import ChatSettings
-from radixchat.chat_cli.streams import STDIN, Streams, discard_output
+from radixchat.chat_cli.streams import STDIN, Streams
 from radixchat.chat_cli.tail import show_tail
-from radixchat.server.protocol import MessageView, RadixChatError, describe_error
+from radixchat.server.protocol import MessageView
 
 _PATIENCE_SECONDS = 1.0
 
@@ -40,19 +40,13 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
     streams = Streams.of_this_process(json=settings.json, ids=settings.ids)
     prompts = question is None and streams.screen is not None
     with Interrupts(interrupt_leaves=not prompts) as interrupts:
-        try:
+
+        def work() -> int:
             command = None if question is None else _ask(question, streams)
             _ensure_model(settings.model, streams)
             return asyncio.run(_chat(settings, streams, command, interrupts))
-        except RadixChatError as error:
-            streams.notes.error(str(error))
-            return exit_codes.for_error(describe_error(error))
-        except BrokenPipeError:
-            discard_output()
-            return exit_codes.BROKEN_PIPE
-        except OSError as error:
-            streams.notes.error(str(error))
-            return exit_codes.ERROR
+
+        return guarded(work, streams.notes.error)
 
 
 def _ask(question: str, streams: Streams) -> Command:

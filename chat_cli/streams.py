@@ -65,13 +65,6 @@ class Streams:
         )
 
 
-def discard_output() -> None:
-    """Standard output's reader is gone: what is still buffered goes nowhere, without complaint."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
-
-
 def _usable(stream: TextIO | None) -> TextIO:
     # Python sets a stream to None that was closed when the process started (`2>&-`).
     return Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
-from radixchat.chat_cli.exit_codes import MEANINGS
+from radixchat.chat_cli.exit_codes import BROKEN_PIPE, ERROR, MEANINGS
 from radixchat.chat_cli.main import cli
+from radixchat.tests.chat_cli.chat_terminal import COMMAND
+
+
+def run(stdout: int, *arguments: str) -> tuple[int, str]:
+    """The exit code and standard error of a process that writes to `stdout`, buffered as usual."""
+    environment = {key: text for key, text in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [*COMMAND, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode, done.stderr
+
+
+@contextmanager
+def full_device() -> Iterator[int]:
+    """Where nothing can be written."""
+    with Path("/dev/full").open("w") as device:
+        yield device.fileno()
+
+
+@contextmanager
+def abandoned_pipe() -> Iterator[int]:
+    """Where nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        yield writer
+    finally:
+        os.close(writer)
 
 
 def test_help_lists_commands_and_exit_codes() -> None:
@@ -47,3 +87,53 @@ def test_no_command() -> None:
 def test_unknown_command() -> None:
     """An unknown command is a usage error."""
     assert CliRunner().invoke(cli, ["chatt"]).exit_code == 2
+
+
+WRITING = (["--help"], ["--version"], ["chat", "--help"], ["models", "path"], ["models", "list"])
+
+
+@pytest.fixture
+def installed(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that every command finds."""
+    monkeypatch.setenv("RADIXCHAT_MODEL", str(tiny_model))
+    monkeypatch.setenv("RADIXCHAT_CACHE_DIR", str(tmp_path / "cache"))
+    hub = tmp_path / "cache" / "models" / "hub" / "org"
+    hub.mkdir(parents=True)
+    (hub / "tiny").symlink_to(tiny_model)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("arguments", WRITING, ids=" ".join)
+def test_output_that_cannot_be_written(arguments: list[str]) -> None:
+    """A full device is one line of error, an abandoned pipe a quiet end; neither a traceback."""
+    with full_device() as device:
+        code, errors = run(device, *arguments)
+    assert (code, errors) == (ERROR, "error: [Errno 28] No space left on device\n")
+    with abandoned_pipe() as pipe:
+        assert run(pipe, *arguments) == (BROKEN_PIPE, "")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("json", [[], ["--json"]], ids=["text", "json"])
+def test_an_answer_that_cannot_be_written(json: list[str]) -> None:
+    """The same holds for a chat."""
+    with full_device() as device:
+        code, errors = run(device, "chat", "--max-tokens", "2", *json, "why")
+    assert (code, errors) == (ERROR, "error: [Errno 28] No space left on device\n")
+
+
+def test_threads_spin_shortly_whatever_imports_torch() -> None:
+    """The variable that libgomp reads is set before any subcommand runs; the user's own stays."""
+    script = (
+        "import os, sys; from radixchat.chat_cli import main\n"
+        "main.cli.callback = lambda: print(os.environ['GOMP_SPINCOUNT'], 'torch' in sys.modules)\n"
+        "sys.argv[1:] = ['models', 'list']\n"
+        "main.main()\n"
+    )
+    others = {key: text for key, text in os.environ.items() if key != "GOMP_SPINCOUNT"}
+    for own, seen in (({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")):
+        output = subprocess.check_output(
+            [sys.executable, "-c", script], env={**others, **own}, stderr=subprocess.DEVNULL
+        )
+        assert output.splitlines()[0] == f"{seen} False".encode()
