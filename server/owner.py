@@ -9,19 +9,24 @@ is reused, and in every container it is 1. A heartbeat proves it only by waiting
 is late, and takes a stopped process (Ctrl-Z, a laptop asleep) for a dead one. `fcntl.lockf`
 locks would go when *any* descriptor of the file is closed in the process; a flock belongs to
 one open file, so that two owners in one process do not disturb each other. (A forked child would
-keep it; nothing here forks, and `exec` closes the file.) Where there is no flock (Windows, some
-network file systems) the heartbeat has to do: the name says which.
+keep it; nothing here forks, and `exec` closes the file.) Where there is no flock (some network
+file systems) the heartbeat has to do: the name says which.
 
     sessions.db-owner-01K…     owner "flock_01K…": lives while that file is locked
     (no file)                  owner "lease_01K…": lives while its response's heartbeat is young
+
+Whoever removes a file that a killed process left behind holds its lock while it does, and whoever
+locks a file of its own looks afterwards whether it still has its name.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ulid import ULID
@@ -29,24 +34,25 @@ from ulid import ULID
 # Twenty missed heartbeats (one each 0.5 s): more than a long step of the engine takes.
 LEASE_SECONDS = 10.0
 
+_NO_FLOCK = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
+
 
 class Owner:
     """This process' claim to its responses, and its view of the others'.
 
     database: the path of the file; None for one in memory, which no other process can see.
-    locks: False does without flock. Raises OSError where the folder cannot be read or written.
+    Raises OSError where the folder cannot be read or written.
     """
 
-    def __init__(self, database: Path | None, *, locks: bool = True) -> None:
+    def __init__(self, database: Path | None) -> None:
         self._database = database
-        self._locks = locks and database is not None and sys.platform != "win32"
         self._name: str | None = None
         self._descriptor: int | None = None
 
     def claim(self) -> str:
         """This owner's name; the first call takes the lock that keeps it alive."""
         if self._name is None:
-            name = self._lock_own_file() if self._locks else None
+            name = None if self._database is None else self._lock_own_file()
             self._name = name or f"lease_{ULID()}"
         return self._name
 
@@ -57,15 +63,20 @@ class Owner:
         kind, _, token = name.partition("_")
         if kind == "lease":
             return abs(time.time() - last_seen) < LEASE_SECONDS
-        return self._database is not None and _is_locked(self._file(token))
+        if self._database is None:
+            return False
+        with _unless_locked(self._file(token)) as dead:
+            return not dead
 
     def sweep(self) -> None:
         """Remove the files that killed processes left behind."""
-        if self._database is None or not self._locks:
+        if self._database is None:
             return
         for path in self._database.parent.iterdir():
-            if path.name.startswith(self._file("").name) and not _is_locked(path):
-                path.unlink(missing_ok=True)
+            if path.name.startswith(self._file("").name):
+                with _unless_locked(path) as dead:
+                    if dead:
+                        path.unlink(missing_ok=True)
 
     def release(self) -> None:
         """Give up the claim: from here on the others take this owner for dead."""
@@ -89,13 +100,13 @@ class Owner:
             path = self._file(token)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                _lock(descriptor)
-                # A sweep that came between open and lock has unlinked what we hold.
-                kept = path.exists() and os.path.samestat(path.stat(), os.fstat(descriptor))
+                # Waits only for somebody who looks at the file, or sweeps it, at this moment.
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                kept = _has_name(descriptor, path)
             except OSError as error:
                 os.close(descriptor)
                 path.unlink(missing_ok=True)
-                if error.errno in (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL):
+                if error.errno in _NO_FLOCK:
                     return None
                 raise
             if kept:
@@ -104,37 +115,31 @@ class Owner:
             os.close(descriptor)
 
 
-def _is_locked(path: Path) -> bool:
-    """Whether a process holds the file; one that is gone is held by nobody."""
+def _has_name(descriptor: int, path: Path) -> bool:
+    """Whether the open file is still the one at that path."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def _unless_locked(path: Path) -> Iterator[bool]:
+    """Whether nobody holds the file; if so, nobody can take hold of it within the block.
+
+    The lock is shared, so that two processes that look at a dead owner at once both see it dead.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return False
+        yield True
+        return
     try:
-        return not _try_lock_shared(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-if sys.platform == "win32":  # never called: `locks` is False there
-
-    def _lock(descriptor: int) -> None:
-        raise OSError(errno.ENOTSUP, "no flock")
-
-    def _try_lock_shared(descriptor: int) -> bool:
-        raise OSError(errno.ENOTSUP, "no flock")
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        """Wait for the exclusive lock: only a sweep's momentary shared one can be in the way."""
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-    def _try_lock_shared(descriptor: int) -> bool:
-        """Shared, so that two processes that look at a dead owner at once both see it dead."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
-        return True
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)

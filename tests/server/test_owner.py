@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,10 +83,42 @@ def test_sweep_takes_only_what_is_left_behind(owner: Owner, database: Path) -> N
     assert files(database) == sorted([*alive, "other.db-owner-DEAD", f"{database.name}-wal"])
 
 
+def test_sweeps_never_take_the_file_of_a_live_owner(database: Path) -> None:
+    """However a sweep falls into a claim: once it is made it holds until it is released."""
+    stop = threading.Event()
+
+    def sweep() -> None:
+        other = Owner(database)
+        while not stop.is_set():
+            other.sweep()
+
+    sweepers = [threading.Thread(target=sweep) for _ in range(2)]
+    for sweeper in sweepers:
+        sweeper.start()
+    try:
+        for _ in range(300):
+            owner = Owner(database)
+            name = owner.claim()
+            time.sleep(0.0002)
+            assert Owner(database).is_alive(name, last_seen=0.0)
+            owner.release()
+    finally:
+        stop.set()
+        for sweeper in sweepers:
+            sweeper.join()
+    assert files(database) == []
+
+
+def no_locks_available(descriptor: int, operation: int) -> None:
+    """What flock does on a network file system without locks."""
+    raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_lease(database: Path, in_memory: bool) -> None:
+def test_lease(database: Path, in_memory: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without locks an owner lives as long as its heartbeat is young; nothing is written."""
-    owner = Owner(None) if in_memory else Owner(database, locks=False)
+    monkeypatch.setattr(fcntl, "flock", no_locks_available)
+    owner = Owner(None if in_memory else database)
     name, other = owner.claim(), Owner(database)
     assert name.startswith("lease_")
     assert owner.is_alive(name, last_seen=0.0)
