@@ -145,17 +145,12 @@ class Dialogue:
             stats = await self._client.stats()
         except RadixChatError as error:
             return self._say_failed(describe_error(error))
-        self._notes.table(
-            {
-                name.replace("_", " "): f"{value:.3f}" if type(value) is float else str(value)
-                for name, value in stats.items()
-            }
-        )
+        self._notes.table({name.replace("_", " "): str(value) for name, value in stats.items()})
         return None
 
     def _refuse(self, error: ErrorInfo) -> ErrorInfo:
         """What should have become a turn did not; it is shown as one."""
-        self._output.conclude(failed(self._conversation or "", "", error))
+        self._output.conclude(failed(self._conversation, None, error))
         self._note_failure(error)
         return error
 

@@ -33,8 +33,7 @@ def history_file() -> Path:
 def private_file(path: Path) -> None:
     """Create `path`, and its folder, readable by their owner only; what exists stays as it is.
 
-    Conversations and prompts are private, and SQLite gives its journal the database's mode.
-    Raises OSError.
+    What somebody typed is private. Raises OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600))

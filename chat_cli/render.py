@@ -87,7 +87,7 @@ class TextOutput:
 
     def conclude(self, done: ResponseDone) -> None:
         """The status line, and the error if there is one."""
-        if done.response:
+        if done.response is not None:
             self._notes.aside(status_line(done))
         if done.error is not None:
             self._notes.error(done.error.message)
@@ -120,7 +120,5 @@ class JsonOutput:
     def conclude(self, done: ResponseDone) -> None:
         """Write the record. A turn that was refused has no response, and so no id: null."""
         turn = done.to_turn(ids=self._ids)
-        turn["conversation"] = done.conversation or None
-        turn["response"] = done.response or None
         self._stream.write(json.dumps(turn, ensure_ascii=False) + "\n")
         self._stream.flush()

@@ -24,7 +24,7 @@ def status_line(done: ResponseDone) -> str:
     parts = [f"cached {done.usage.cached_tokens}/{done.usage.input_tokens}"]
     if done.timings.ttft_ms is not None:
         parts.append(f"first token {done.timings.ttft_ms:.0f} ms")
-    rate = done.timings.to_dict(done.usage)["predicted_per_second"]
+    rate = done.timings.predicted_per_second(done.usage)
     if rate is not None:
         parts.append(f"{rate:.0f} tok/s" if rate >= 10 else f"{rate:.1f} tok/s")
     if done.status == "incomplete":

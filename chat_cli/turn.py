@@ -27,8 +27,8 @@ from radixchat.server.protocol import (
 TICK_SECONDS = 0.05
 
 
-def failed(conversation: str, response: str, error: ErrorInfo) -> ResponseDone:
-    """The record of a turn without a terminal event: mostly refused, so `response` is ""."""
+def failed(conversation: str | None, response: str | None, error: ErrorInfo) -> ResponseDone:
+    """The record of a turn without a terminal event; no response: it was refused."""
     return ResponseDone(
         conversation=conversation,
         response=response,
@@ -60,7 +60,7 @@ class Turn:
         self._output = output
         self._interrupts = interrupts
         self._answer: Answer | None = None
-        self._response = ""
+        self._response: str | None = None
         self._stopping = False
         self._abandoned = False
         self._cancelling: asyncio.Task[None] | None = None

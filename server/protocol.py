@@ -151,10 +151,6 @@ class ResponseTimings:
 
     def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
         """The `timings` object, with llama.cpp's names."""
-        rate = None
-        if self.predicted_ms and usage.output_tokens > 1:
-            # The first token comes out of the prompt's step: n tokens span n - 1 intervals.
-            rate = round((usage.output_tokens - 1) / self.predicted_ms * 1000, 3)
         return {
             "ttft_ms": self.ttft_ms,
             "prompt_ms": self.prompt_ms,
@@ -162,8 +158,15 @@ class ResponseTimings:
             "cache_n": usage.cached_tokens,
             "prompt_n": usage.input_tokens - usage.cached_tokens,
             "predicted_n": usage.output_tokens,
-            "predicted_per_second": rate,
+            "predicted_per_second": self.predicted_per_second(usage),
         }
+
+    def predicted_per_second(self, usage: ResponseUsage) -> float | None:
+        """Tokens a second after the first; None where there is no second one."""
+        if not self.predicted_ms or usage.output_tokens < 2:
+            return None
+        # The first token comes out of the prompt's step: n tokens span n - 1 intervals.
+        return round((usage.output_tokens - 1) / self.predicted_ms * 1000, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,14 +189,16 @@ class OutputTextDelta:
 class ResponseDone:
     """The one terminal event of a response, sent after it is stored.
 
+    conversation, response: None where a turn was refused before there was one (a client's record
+    of it; nothing is sent then).
     status: "completed", "incomplete" (reason: "max_output_tokens", "context_length" or
     "interrupted") or "failed" (error is set). output_ids include the stop token, if one was
     sampled; output_text does not show it. seed: what repeats a sampled answer, drawn if none was
     asked for; None for a turn that was refused.
     """
 
-    conversation: str
-    response: str
+    conversation: str | None
+    response: str | None
     status: str
     reason: str | None
     output_text: str

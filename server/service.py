@@ -178,6 +178,7 @@ class ChatService:
 
     async def finish(self, done: ResponseDone, answer: Answer) -> None:
         """Keep a response's final answer (the RunningResponse calls this)."""
+        assert done.response is not None, "what runs was accepted"
         await self._database(
             self._store.finish_response,
             done.response,

@@ -103,7 +103,7 @@ def test_text_conclusion() -> None:
     output = TextOutput(console(Recording()), speaker)
     output.conclude(turn())
     output.conclude(turn(status="failed", error=ErrorInfo("engine_failed", 500, "it broke", {})))
-    output.conclude(failed("conv_1", "", ErrorInfo("invalid_value", 400, "no", {})))
+    output.conclude(failed("conv_1", None, ErrorInfo("invalid_value", 400, "no", {})))
     assert errors.getvalue().splitlines() == [
         "cached 812/840 · first token 41 ms · 38 tok/s",
         "cached 812/840 · first token 41 ms · 38 tok/s · failed",
@@ -138,7 +138,7 @@ def test_json_refused() -> None:
     """A refused turn has every key of a turn, no response, and the error with its numbers."""
     stream = Recording()
     error = ErrorInfo("context_length_exceeded", 400, "too long", {"n_prompt_tokens": 9})
-    JsonOutput(stream, ids=False).conclude(failed("", "", error))
+    JsonOutput(stream, ids=False).conclude(failed(None, None, error))
     record = json.loads(stream.getvalue())
     assert record["status"] == "failed"
     assert (record["conversation"], record["response"]) == (None, None)

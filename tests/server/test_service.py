@@ -205,6 +205,7 @@ def test_cancel_keeps_the_partial_answer_and_the_next_turn_reuses_it(
         after = await finish(service.send(conversation, "go on", GREEDY))
         oracle.check(after)
         assert after.usage.cached_tokens >= len(done.input_ids) + len(done.output_ids) - 1
+        assert done.response is not None
         await service.cancel(done.response)
         await service.cancel("resp_unknown")
 
