@@ -5,6 +5,7 @@ Knows click and nothing that is slow to import; what it does is in `run.py`.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -98,21 +99,36 @@ _MODEL = _options(
     _option("--no-cache", is_flag=True, help="Compute every prompt from its start."),
     _count("--threads", help="CPU threads."),
 )
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(ChatSettings)}
 _SAMPLING = _options(
     _option(
         "--temperature",
         type=_Number(0, 10),
         metavar="X",
-        default=0.2,
+        default=_DEFAULTS["temperature"],
         show_default=True,
         help="0 is greedy.",
     ),
     _option(
-        "--top-p", type=_Number(0, 1, min_open=True), metavar="X", default=0.9, show_default=True
+        "--top-p",
+        type=_Number(0, 1, min_open=True),
+        metavar="X",
+        default=_DEFAULTS["top_p"],
+        show_default=True,
     ),
-    _option("--top-k", type=click.IntRange(0), metavar="N", default=0, show_default="off"),
     _option(
-        "--min-p", type=_Number(0, 1, max_open=True), metavar="X", default=0.0, show_default="off"
+        "--top-k",
+        type=click.IntRange(0),
+        metavar="N",
+        default=_DEFAULTS["top_k"],
+        show_default="off",
+    ),
+    _option(
+        "--min-p",
+        type=_Number(0, 1, max_open=True),
+        metavar="X",
+        default=_DEFAULTS["min_p"],
+        show_default="off",
     ),
     _option(
         "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Makes answers repeatable."
