@@ -32,6 +32,14 @@ class NewMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What was generated so far: the text shown, and the ids without the stop token."""
+
+    text: str
+    token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """A stored node. The ids along a path, from its last absolute node on, are the conversation.
 

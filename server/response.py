@@ -12,13 +12,14 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from radixchat.engine.errors import RadixChatError
 from radixchat.engine.request import FinishReason, Request, Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.message import Answer
 from radixchat.server.protocol import (
     ErrorInfo,
     OutputTextDelta,
@@ -32,14 +33,6 @@ from radixchat.server.protocol import (
 
 # A crash loses at most this much of an answer; one small transaction each, whatever the speed.
 PARTIAL_INTERVAL_S = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What was generated so far: the text shown, and the ids without the stop token."""
-
-    text: str
-    token_ids: tuple[int, ...]
 
 
 class ResponseSink(Protocol):

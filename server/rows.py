@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlite_utils import Database
 
 from radixchat.engine.errors import ConversationNotFound, InvalidRequest, StoreError
-from radixchat.server.message import Message, message_id, pack_ids, unpack_ids
+from radixchat.server.message import Answer, Message, message_id, pack_ids, unpack_ids
 
 IN_PROGRESS = "in_progress"
 
@@ -28,12 +28,6 @@ MESSAGE_STATUS = {"completed": "complete", "incomplete": "interrupted", "failed"
 _CONVERSATION = """
 SELECT c.id, c.title, c.tip, root.text AS system, c.created_at, c.updated_at
 FROM conversation AS c LEFT JOIN message AS root ON root.id = c.root
-"""
-
-_RESPONSE = """
-SELECT id, conversation, question, answer, status, reason, error, options, usage, timings,
-       created_at, updated_at
-FROM response
 """
 
 _PATH = """
@@ -82,17 +76,23 @@ class ResponseRow:
     """One turn of a conversation: the user's message `question`, and the `answer` to it.
 
     status: "in_progress", "completed", "incomplete" or "failed". answer: None while in progress,
-    and where nothing was generated. updated_at: the last sign of life while in progress.
+    and where nothing was generated. tip_before: of a regeneration, where the tip returns if
+    nothing comes of it. owner: the process that runs it. saved: the answer so far, while in
+    progress. updated_at: the last sign of life while in progress.
     """
 
     id: str
     conversation: str
     question: str
     answer: str | None
+    tip_before: str | None
     status: str
     reason: str | None
     error: str | None
+    owner: str
     options: dict[str, Any]
+    render_hash: str
+    saved: Answer
     usage: dict[str, Any]
     timings: dict[str, Any]
     created_at: float
@@ -101,15 +101,21 @@ class ResponseRow:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a response ended: "completed", "incomplete" or "failed", and what it had generated."""
+    """How a response ended: "completed", "incomplete" or "failed", for which reason or error.
+
+    answer: what it had generated; None: what was saved of it last, whatever that is.
+    """
 
     status: str
-    reason: str | None
-    text: str
-    token_ids: tuple[int, ...]
-    usage: Mapping[str, Any]
-    timings: Mapping[str, Any]
+    reason: str | None = None
+    answer: Answer | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+    timings: Mapping[str, Any] = field(default_factory=dict)
     error: str | None = None
+
+
+# Of a response whose process is gone.
+INTERRUPTED = Outcome("incomplete", "interrupted")
 
 
 def select(db: Database, sql: str, **values: object) -> list[dict[str, Any]]:
@@ -122,12 +128,6 @@ def find_conversation(db: Database, conversation: str) -> ConversationRow:
     for row in select(db, f"{_CONVERSATION} WHERE c.id = :id", id=conversation):
         return ConversationRow(**row)
     raise ConversationNotFound(f"there is no conversation {conversation!r}")
-
-
-def list_conversations(db: Database, limit: int) -> list[ConversationRow]:
-    """The conversations last changed, newest first."""
-    newest = f"{_CONVERSATION} ORDER BY c.updated_at DESC, c.id DESC LIMIT :limit"
-    return [ConversationRow(**row) for row in select(db, newest, limit=limit)]
 
 
 def find_path(db: Database, tip: str) -> list[Message]:
@@ -202,70 +202,70 @@ def unsound_messages(db: Database) -> Iterator[str]:
 
 def find_response(db: Database, response: str) -> ResponseRow:
     """That response; raises InvalidRequest where there is none."""
-    for row in select(db, f"{_RESPONSE} WHERE id = :id", id=response):
-        parsed = {key: json.loads(row[key] or "{}") for key in ("options", "usage", "timings")}
-        return ResponseRow(**row | parsed)
+    for row in select(db, "SELECT * FROM response WHERE id = :id", id=response):
+        return _response(row)
     raise InvalidRequest(f"there is no response {response!r}")
 
 
-def running_response(db: Database, conversation: str) -> ResponseRow | None:
-    """The response in progress in that conversation, if there is one."""
+def running_responses(db: Database) -> list[ResponseRow]:
+    """The responses in progress, of all conversations and processes."""
+    return [_response(row) for row in select(db, f"SELECT * FROM response WHERE {RUNNING}")]
+
+
+def running_response(db: Database, conversation: str) -> str | None:
+    """The id of the response in progress in that conversation, if there is one."""
     running = f"SELECT id FROM response WHERE conversation = :conversation AND {RUNNING}"
-    for row in select(db, running, conversation=conversation):
-        return find_response(db, row["id"])
-    return None
+    return next((row["id"] for row in select(db, running, conversation=conversation)), None)
 
 
-def partial_outcome(db: Database, response: str) -> Outcome:
-    """What a response that never ended had saved, as an interruption."""
-    (row,) = select(db, "SELECT text, token_ids FROM response WHERE id = :id", id=response)
-    ids = unpack_ids(row["token_ids"])
-    return Outcome("incomplete", "interrupted", row["text"], ids, usage={}, timings={})
-
-
-def end_response(db: Database, response: str, outcome: Outcome) -> None:
-    """Store the answer, if there is one; move the tip there from the message answered.
+def end_response(db: Database, row: ResponseRow, outcome: Outcome) -> str | None:
+    """Store the answer, if there is one, and move the tip there from the message answered; its id.
 
     An answer that ended before its first token is none, unless the model itself ended it: then
     it is an empty one. Without an answer a regeneration gives the old one back.
-
-    Does nothing where the response has ended already.
     """
-    row = find_response(db, response)
-    if row.status != IN_PROGRESS:
-        return
-    now = time.time()
+    assert row.status == IN_PROGRESS, f"response {row.id} has ended already: {row.status}"
+    now, made = time.time(), outcome.answer or row.saved
     answer = None
-    columns = "SELECT render_hash, tip_before FROM response WHERE id = :id"
-    (begun,) = select(db, columns, id=response)
-    if outcome.text or outcome.token_ids or outcome.status == "completed":
+    if made.text or made.token_ids or outcome.status == "completed":
         answer = insert_message(
             db,
             parent=row.question,
             role="assistant",
-            text=outcome.text,
-            token_ids=outcome.token_ids,
+            text=made.text,
+            token_ids=made.token_ids,
             status=MESSAGE_STATUS[outcome.status],
-            render_hash=begun["render_hash"],
+            render_hash=row.render_hash,
         )
-    tip = answer or begun["tip_before"]
+    tip = answer or row.tip_before
     if tip is not None:
         db.execute(
             "UPDATE conversation SET tip = ?, updated_at = ? WHERE id = ? AND tip = ?",
             [tip, now, row.conversation, row.question],
         )
+    error = outcome.error
     ended = {
         "answer": answer,
         "status": outcome.status,
         "reason": outcome.reason,
-        "error": outcome.error,
+        # For people: what has no UTF-8 form (a file name, say) must not keep the turn from ending.
+        "error": error and error.encode(errors="backslashreplace").decode(),
         "text": "",  # it is the answer's now
         "token_ids": b"",
         "usage": json.dumps(dict(outcome.usage)),
         "timings": json.dumps(dict(outcome.timings)),
         "updated_at": now,
     }
-    db.table("response").update(response, ended)
+    db.table("response").update(row.id, ended)
+    return answer
+
+
+def has_ended_so(db: Database, row: ResponseRow, outcome: Outcome) -> bool:
+    """Whether a response that has ended has that status and that answer."""
+    stored = Answer("", ())
+    for kept in select(db, "SELECT text, token_ids FROM message WHERE id = :id", id=row.answer):
+        stored = Answer(kept["text"], unpack_ids(kept["token_ids"]))
+    return (row.status, stored) == (outcome.status, outcome.answer)
 
 
 def mark_used(db: Database, conversation: str) -> None:
@@ -277,3 +277,9 @@ def mark_used(db: Database, conversation: str) -> None:
 def _message(row: dict[str, Any]) -> Message:
     unpacked = {"token_ids": unpack_ids(row["token_ids"]), "absolute": bool(row["absolute"])}
     return Message(**row | unpacked)
+
+
+def _response(row: dict[str, Any]) -> ResponseRow:
+    saved = Answer(row.pop("text"), unpack_ids(row.pop("token_ids")))
+    parsed = {key: json.loads(row[key] or "{}") for key in ("options", "usage", "timings")}
+    return ResponseRow(saved=saved, **row | parsed)

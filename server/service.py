@@ -22,10 +22,11 @@ from radixchat.engine.request import Request, SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.conversation import Conversation
-from radixchat.server.message import NewMessage
+from radixchat.server.message import Answer, NewMessage
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import MessageView, ResponseDone, ResponseEvent, ResponseOptions
-from radixchat.server.response import Answer, RunningResponse
+from radixchat.server.response import RunningResponse
+from radixchat.server.rows import INTERRUPTED, Outcome
 from radixchat.server.store import Store
 
 P = ParamSpec("P")
@@ -172,24 +173,20 @@ class ChatService:
 
     async def save_partial(self, response: str, answer: Answer) -> None:
         """Keep a running response's answer so far (the RunningResponse calls this)."""
-        await self._database(
-            self._store.save_partial, response, text=answer.text, token_ids=answer.token_ids
-        )
+        await self._database(self._store.save_partial, response, answer)
 
     async def finish(self, done: ResponseDone, answer: Answer) -> None:
         """Keep a response's final answer (the RunningResponse calls this)."""
         assert done.response is not None, "what runs was accepted"
-        await self._database(
-            self._store.finish_response,
-            done.response,
+        outcome = Outcome(
             status=done.status,
             reason=done.reason,
-            text=answer.text,
-            token_ids=answer.token_ids,
+            answer=answer,
             usage=done.usage.to_dict(),
             timings=done.timings.to_dict(done.usage),
             error=done.error.message if done.error else None,
         )
+        await self._database(self._store.finish_response, done.response, outcome)
 
     async def _say(self, path: Conversation, history: Conversation, text: str) -> Turn:
         said = await asyncio.to_thread(self._prompts.user_turn, history, text)
@@ -249,20 +246,11 @@ class ChatService:
             )
         )
         try:
-            return (await asyncio.shield(begun)).id
+            return await asyncio.shield(begun)
         except asyncio.CancelledError:
             with contextlib.suppress(RadixChatError):
-                row = await begun
-                await self._database(
-                    self._store.finish_response,
-                    row.id,
-                    status="incomplete",
-                    reason="interrupted",
-                    text="",
-                    token_ids=(),
-                    usage={},
-                    timings={},
-                )
+                response = await begun
+                await self._database(self._store.finish_response, response, INTERRUPTED)
             raise
 
     async def _conversation(self, conversation: str) -> Conversation:

@@ -11,10 +11,9 @@ thread at a time, a file by any number of processes.
 
 from __future__ import annotations
 
-import builtins
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -29,7 +28,7 @@ from radixchat.engine.errors import (
     StoreError,
 )
 from radixchat.server import rows
-from radixchat.server.message import Message, NewMessage, check_text, pack_ids
+from radixchat.server.message import Answer, Message, NewMessage, check_text, pack_ids
 from radixchat.server.owner import Owner
 from radixchat.server.rows import ConversationRow, Outcome, ResponseRow
 from radixchat.server.store_file import StoreFile
@@ -69,12 +68,20 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Close the file and give up what is still in progress; a second time does nothing."""
+        """Close the file and give up what is still in progress; a second time does nothing.
+
+        What the disk had refused is stored if it takes it now; StoreError tells that it does not.
+        """
         with self._file.explained():
             try:
-                self._owner.release()
+                if self._unsaved:
+                    self.recover()
             finally:
-                self._file.close()
+                self._unsaved.clear()
+                try:
+                    self._owner.release()
+                finally:
+                    self._file.close()
 
     def create_conversation(self, *, system: str | None = None, title: str = "") -> str:
         """The id of a new conversation, at its system message if there is one."""
@@ -123,14 +130,7 @@ class Store:
         with self._file.reading() as db:
             return next((str(row["id"]) for row in rows.select(db, last)), None)
 
-    def list(self, limit: int) -> list[ConversationRow]:
-        """The conversations last changed, newest first; raises InvalidRequest for limit < 1."""
-        if limit < 1:
-            raise InvalidRequest(f"limit is {limit}; allowed: 1 or more")
-        with self._file.reading() as db:
-            return rows.list_conversations(db, limit)
-
-    def path(self, message: str | None) -> builtins.list[Message]:
+    def path(self, message: str | None) -> list[Message]:
         """The messages from the root to that one, both included; of None, none.
 
         Raises StoreError where the file does not have it with all its ancestors.
@@ -164,15 +164,15 @@ class Store:
         user: NewMessage | None,
         options: Mapping[str, Any],
         render_hash: str,
-    ) -> ResponseRow:
-        """Store the user's turn and that its answer is in progress, in one durable transaction.
+    ) -> str:
+        """Store the user's turn and that it is being answered, in one durable transaction.
 
-        The user's message goes under `parent`; without one (regenerate) `parent` is the user
-        message to answer again. The tip moves to the message that is answered. render_hash: which
-        model, tokenizer and template make the ids. Raises ConversationNotFound;
-        ConversationLocked where another turn of the conversation is running or the tip is not
-        `expected_tip`; InvalidRequest where `parent` is not a message of this conversation, the
-        text is not valid Unicode, or an id is out of range.
+        Returns the response's id. The user's message goes under `parent`; without one
+        (regenerate) `parent` is the user message to answer again. The tip moves to the message
+        that is answered. render_hash: which model, tokenizer and template make the ids. Raises
+        ConversationNotFound; ConversationLocked where another turn of the conversation is running
+        or the tip is not `expected_tip`; InvalidRequest where `parent` is not a message of this
+        conversation, the text is not valid Unicode, or an id is out of range.
         """
         if user is not None:
             check_text("the message", user.text)
@@ -200,83 +200,92 @@ class Store:
             db.table("response").insert(response)
             db.table("conversation").update(conversation, {"tip": question, "updated_at": now})
             rows.mark_used(db, conversation)
-            return rows.find_response(db, id_)
+        return id_
 
     def response(self, response: str) -> ResponseRow:
         """That response; raises InvalidRequest where there is none."""
         with self._file.reading() as db:
             return rows.find_response(db, response)
 
-    def save_partial(self, response: str, *, text: str, token_ids: Sequence[int]) -> None:
+    def save_partial(self, response: str, answer: Answer) -> None:
         """Keep what is generated so far; also the sign that its process lives.
 
         Does nothing once the response has ended.
         """
-        values = [check_text("the answer", text), pack_ids(token_ids), time.time(), response]
+        check_text("the answer", answer.text)
+        values = [answer.text, pack_ids(answer.token_ids), time.time(), response]
         save = "UPDATE response SET text = ?, token_ids = ?, updated_at = ? WHERE id = ?"
         with self._file.writing() as db:
             db.execute(f"{save} AND {rows.RUNNING}", values)
 
-    def finish_response(
-        self,
-        response: str,
-        *,
-        status: str,
-        reason: str | None,
-        text: str,
-        token_ids: Sequence[int],
-        usage: Mapping[str, Any],
-        timings: Mapping[str, Any],
-        error: str | None = None,
-    ) -> str | None:
+    def finish_response(self, response: str, outcome: Outcome) -> str | None:
         """Store the answer and how the response ended, in one transaction; the answer's id.
 
-        status: "completed", "incomplete" or "failed"; the answer's is "complete", "interrupted"
-        or "error". Where nothing was generated there is no answer (None), unless "completed". The
-        tip moves to the answer if it still is at the message answered. A second call changes
-        nothing and returns what the first did. Where this raises StoreError the store keeps the
-        outcome, and stores it before the conversation's next turn.
+        The answer's status is "complete", "interrupted" or "error" as the response's is
+        "completed", "incomplete" or "failed". Where nothing was generated there is no answer
+        (None), unless "completed". The tip moves to the answer if it still is at the message
+        answered. A second, identical end changes nothing.
+
+        Raises StoreError where the disk does not take it: then the store keeps the outcome, and
+        tries again before the conversation's next turn and when it is closed. Also where another
+        process has taken the response over and ended it otherwise. Raises InvalidRequest for an
+        answer that cannot be stored: then the response has "failed" with what was saved of it.
         """
-        assert status in rows.MESSAGE_STATUS, f"a response cannot end as {status!r}"
-        check_text("the answer", text)
-        ids = tuple(token_ids)
-        outcome = Outcome(status, reason, text, ids, dict(usage), dict(timings), error)
+        assert outcome.status in rows.MESSAGE_STATUS, f"no response ends as {outcome.status!r}"
+        answer = outcome.answer or Answer("", ())
+        try:
+            check_text("the answer", answer.text)
+            pack_ids(answer.token_ids)
+        except InvalidRequest as refusal:
+            self._end(response, Outcome("failed", error=str(refusal)))
+            raise
+        return self._end(response, outcome)
+
+    def _end(self, response: str, outcome: Outcome) -> str | None:
         try:
             with self._file.writing() as db:
                 row = rows.find_response(db, response)
                 if row.status == rows.IN_PROGRESS:
-                    rows.end_response(db, response, outcome)
+                    answer, as_given = rows.end_response(db, row, outcome), True
                     rows.mark_used(db, row.conversation)
-                    row = rows.find_response(db, response)
+                else:
+                    answer, as_given = row.answer, rows.has_ended_so(db, row, outcome)
         except StoreError:
-            self._unsaved.setdefault(response, outcome)
+            self._unsaved[response] = outcome
             raise
         self._unsaved.pop(response, None)
-        return row.answer
+        if not as_given:
+            raise StoreError(
+                f"{self._file.path}: another process has taken over response {response} and "
+                f"stored it as {row.status!r}; what was generated since is not stored"
+            )
+        return answer
 
-    def recover(self) -> builtins.list[str]:
+    def recover(self) -> list[str]:
         """End the responses whose process is gone, as incomplete/interrupted; their ids.
 
         What such a process had saved becomes an "interrupted" answer, and the tip moves there.
+        Also stores what the disk had refused of this process' own.
         """
-        running = f"SELECT id, owner, updated_at FROM response WHERE {rows.RUNNING}"
         with self._file.reading() as db:
-            ended = [
-                row["id"]
-                for row in rows.select(db, running)
-                if row["id"] in self._unsaved
-                or not self._owner.is_alive(row["owner"], row["updated_at"])
-            ]
-        if ended:
+            abandoned = self._abandoned(db)
+        if abandoned:
             with self._file.writing() as db:
-                # What another process has ended meanwhile stays as that one left it.
-                for id_ in ended:
-                    partial = rows.partial_outcome(db, id_)
-                    rows.end_response(db, id_, self._unsaved.get(id_, partial))
-            self._unsaved.clear()
-        return ended
+                # Another look: what another process has ended meanwhile stays as it left it.
+                abandoned = self._abandoned(db)
+                for row in abandoned:
+                    rows.end_response(db, row, self._unsaved.get(row.id, rows.INTERRUPTED))
+        self._unsaved.clear()
+        return [row.id for row in abandoned]
 
-    def verify(self) -> builtins.list[str]:
+    def _abandoned(self, db: Database) -> list[ResponseRow]:
+        return [
+            row
+            for row in rows.running_responses(db)
+            if row.id in self._unsaved or not self._owner.is_alive(row.owner, row.updated_at)
+        ]
+
+    def verify(self) -> list[str]:
         """What is wrong with the file, in sentences; nothing when it is sound.
 
         Derives every message's id again from its content, and lets SQLite check its pages and
@@ -310,7 +319,7 @@ class Store:
         running = rows.running_response(db, conversation)
         if running is not None:
             raise ConversationLocked(
-                f"conversation {conversation} is being answered already ({running.id})",
+                f"conversation {conversation} is being answered already ({running})",
                 LOCKED_RETRY_MS,
             )
         if row.tip != expected:

@@ -12,7 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from radixchat.server.message import NewMessage
+from radixchat.server.message import Answer, NewMessage
+from radixchat.server.rows import Outcome
 from radixchat.server.store import Store
 
 
@@ -24,7 +25,7 @@ def report(**facts: object) -> None:
 def begin(store: Store, conversation: str, text: str) -> tuple[str, str]:
     """The response's id and its question."""
     tip = store.conversation(conversation).tip
-    row = store.begin_response(
+    response = store.begin_response(
         conversation=conversation,
         expected_tip=tip,
         parent=tip,
@@ -32,7 +33,7 @@ def begin(store: Store, conversation: str, text: str) -> tuple[str, str]:
         options={},
         render_hash="r",
     )
-    return row.id, row.question
+    return response, store.response(response).question
 
 
 def one_turn(store: Store, conversation: str, number: int, *, tell: bool) -> None:
@@ -42,18 +43,11 @@ def one_turn(store: Store, conversation: str, number: int, *, tell: bool) -> Non
     answer = ""
     for part in range(5):
         answer += f"part {part} " * 20
-        store.save_partial(response, text=answer, token_ids=tuple(answer.encode()))
+        store.save_partial(response, Answer(answer, tuple(answer.encode())))
         if tell:
             report(response=response, partial=answer)
-    tip = store.finish_response(
-        response,
-        status="completed",
-        reason=None,
-        text=answer,
-        token_ids=tuple(answer.encode()),
-        usage={},
-        timings={},
-    )
+    outcome = Outcome("completed", answer=Answer(answer, tuple(answer.encode())))
+    tip = store.finish_response(response, outcome)
     if tell:
         report(tip=tip)
 
@@ -80,7 +74,7 @@ def hold(path: Path) -> None:
     with Store(path) as store:
         conversation = store.create_conversation(system="Be brief.")
         response, question = begin(store, conversation, "question")
-        store.save_partial(response, text="partial", token_ids=(1, 2, 3))
+        store.save_partial(response, Answer("partial", (1, 2, 3)))
         report(conversation=conversation, response=response, question=question)
         sys.stdin.readline()
         report(answer=store.path(store.conversation(conversation).tip)[-1].text)

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -17,7 +18,7 @@ from radixchat.engine.errors import (
     InvalidRequest,
     StoreError,
 )
-from radixchat.server.message import NewMessage
+from radixchat.server.message import Answer, NewMessage
 from radixchat.server.rows import insert_message
 from radixchat.server.store import Store
 from radixchat.tests.server.turns import begin, finish, load, say
@@ -115,17 +116,6 @@ def test_latest_is_the_last_used(store: Store) -> None:
     store.create_conversation()
     store.move_tip(first, expected=store.conversation(first).tip, new=None)
     assert store.latest() == second
-
-
-def test_list(store: Store) -> None:
-    """The conversations last changed come first."""
-    made = [store.create_conversation() for _ in range(3)]
-    say(store, made[0])
-    assert next(iter(store.list(2))).id == made[0]
-    assert len(store.list(2)) == 2
-    assert {row.id for row in store.list(10)} == set(made)
-    with pytest.raises(InvalidRequest, match="limit is 0"):
-        store.list(0)
 
 
 # A turn
@@ -226,14 +216,70 @@ def test_empty_answer_is_an_answer(store: Store) -> None:
 
 
 def test_finish_twice(store: Store) -> None:
-    """The second end changes nothing and returns the first's answer."""
+    """An identical end is no second one; what comes too late changes nothing."""
     conversation = store.create_conversation()
     row = begin(store, conversation)
     answer = finish(store, row.id, "Hello")
     before = (store.response(row.id), store.conversation(conversation))
-    assert finish(store, row.id, "Other", status="failed", error="late") == answer
-    store.save_partial(row.id, text="late", token_ids=(9,))
+    assert finish(store, row.id, "Hello") == answer
+    store.save_partial(row.id, Answer("late", (9,)))
     assert (store.response(row.id), store.conversation(conversation)) == before
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        {"text": "Hello"},
+        {"status": "completed"},
+        {"token_ids": (7,)},
+        {"text": "", "token_ids": (), "status": "failed"},
+    ],
+)
+def test_end_that_another_process_has_decided(store: Store, late: dict[str, Any]) -> None:
+    """A response that was taken over and ended meanwhile is not reported as stored."""
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    partial: dict[str, Any] = {"text": "Hel", "status": "incomplete", "reason": "interrupted"}
+    with Store(store._file.path) as other:
+        finish(other, row.id, **partial)
+    before = (store.response(row.id), store.conversation(conversation))
+    taken_over = rf"another process .*{row.id}.* as 'incomplete'"
+    with pytest.raises(StoreError, match=taken_over):
+        finish(store, row.id, **partial | late)
+    assert finish(store, row.id, **partial) == before[0].answer
+    assert (store.response(row.id), store.conversation(conversation)) == before
+    say(store, conversation)
+
+
+def test_late_end_of_an_unanswered_response(store: Store) -> None:
+    """Where the other process had found nothing to keep, an answer that comes late is told so."""
+    row = begin(store, store.create_conversation())
+    assert finish(store, row.id, "", status="incomplete") is None
+    assert finish(store, row.id, "", status="incomplete") is None
+    with pytest.raises(StoreError, match="another process"):
+        finish(store, row.id, "Hel", status="incomplete")
+
+
+@pytest.mark.parametrize("bad", [{"text": "a\ud800", "token_ids": (1,)}, {"token_ids": (1, 2**31)}])
+def test_answer_that_cannot_be_stored(store: Store, bad: dict[str, Any]) -> None:
+    """It is refused, and its response ends with what was saved of it: nothing stays locked."""
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    store.save_partial(row.id, Answer("part", (6,)))
+    with pytest.raises(InvalidRequest) as refusal:
+        finish(store, row.id, **bad)
+    ended = store.response(row.id)
+    assert (ended.status, ended.error) == ("failed", str(refusal.value))
+    last = load(store, conversation).messages[-1]
+    assert (last.text, last.token_ids, last.status) == ("part", (6,), "error")
+    say(store, conversation)
+
+
+def test_error_with_undecodable_bytes_is_kept_readable(store: Store) -> None:
+    """An error's text comes from anywhere: what has no UTF-8 form is stored escaped."""
+    row = begin(store, store.create_conversation())
+    finish(store, row.id, "Hel", status="failed", error="no file 'a\udcff'")
+    assert store.response(row.id).error == r"no file 'a\udcff'"
 
 
 def test_unknown_response(store: Store) -> None:
@@ -253,7 +299,8 @@ def test_bad_input_stores_nothing(store: Store) -> None:
         with pytest.raises(InvalidRequest, match="lone surrogate"):
             store.create_conversation(**bad)
     assert load(store, conversation).messages == ()
-    assert len(store.list(10)) == 1
+    with store._file.reading() as db:
+        assert db.table("conversation").count == 1
     say(store, conversation)
 
 
@@ -363,8 +410,8 @@ def test_content_round_trips(store: Store, text: str, ids: list[int], answer: st
     """Whatever text and ids come in come out, partial or final."""
     conversation = store.create_conversation(system=text, title=text)
     row = begin(store, conversation, text, tuple(ids))
-    store.save_partial(row.id, text=answer, token_ids=ids)
-    finish(store, row.id, answer, token_ids=ids)
+    store.save_partial(row.id, Answer(answer, tuple(ids)))
+    finish(store, row.id, answer, token_ids=tuple(ids))
     system, user, assistant = load(store, conversation).messages
     assert (system.text, user.text, assistant.text) == (text, text, answer)
     assert user.token_ids == assistant.token_ids == tuple(ids)
@@ -376,7 +423,7 @@ def test_large_message(store: Store) -> None:
     conversation = store.create_conversation()
     text, ids = "0123456789 äöü €" * 600_000, tuple(range(100_000))
     row = begin(store, conversation, text, ids)
-    store.save_partial(row.id, text=text, token_ids=ids)
+    store.save_partial(row.id, Answer(text, ids))
     finish(store, row.id, text, token_ids=ids)
     for message in load(store, conversation).messages:
         assert (message.text, message.token_ids) == (text, ids)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.engine.errors import StoreError
+from radixchat.server.message import Answer
 from radixchat.server.migrations import APPLICATION_ID, SCHEMA_VERSION
 from radixchat.server.store import Store
 from radixchat.server.store_file import BUSY_SECONDS, StoreFile
@@ -184,7 +185,7 @@ def test_full_disk_loses_nothing_committed(tmp_path: Path) -> None:
         assert store.verify() == []
 
         row = begin(store, conversation, "Again")
-        store.save_partial(row.id, text="part", token_ids=(6,))
+        store.save_partial(row.id, Answer("part", (6,)))
         with full_disk(path), pytest.raises(StoreError):
             finish(store, row.id, "y" * 100_000)
         assert store.conversation(conversation).tip == row.question
@@ -194,6 +195,38 @@ def test_full_disk_loses_nothing_committed(tmp_path: Path) -> None:
         assert store.response(row.id).status == "completed"
         assert say(store, conversation, "And again") is not None
         assert store.verify() == []
+
+
+def test_close_stores_what_the_disk_had_refused(tmp_path: Path) -> None:
+    """There is room again when the store is closed: the whole answer is kept, not its part."""
+    path = tmp_path / "s.db"
+    store = Store(path)
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    store.save_partial(row.id, Answer("part", (6,)))
+    with full_disk(path), pytest.raises(StoreError):
+        finish(store, row.id, "y" * 100_000)
+    store.close()
+    with Store(path) as store:
+        assert store.response(row.id).status == "completed"
+        assert load(store, conversation).messages[-1].text == "y" * 100_000
+
+
+def test_close_with_a_disk_that_is_still_full(tmp_path: Path) -> None:
+    """It says so, and closes all the same: the next one recovers what was saved."""
+    path = tmp_path / "s.db"
+    store = Store(path)
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    store.save_partial(row.id, Answer("part", (6,)))
+    with full_disk(path):
+        with pytest.raises(StoreError):
+            finish(store, row.id, "y" * 100_000)
+        with pytest.raises(StoreError, match=r"s\.db .* nothing stored before"):
+            store.close()
+        store.close()
+    with Store(path) as store:
+        assert load(store, conversation).messages[-1].text == "part"
 
 
 def test_waits_for_a_file_that_another_opens(tmp_path: Path) -> None:

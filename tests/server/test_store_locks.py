@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.engine.errors import ConversationLocked
-from radixchat.server import rows
+from radixchat.server.message import Answer
 from radixchat.server.owner import LEASE_SECONDS
 from radixchat.server.protocol import describe_error
 from radixchat.server.store import Store
@@ -63,15 +64,27 @@ def test_the_schema_admits_one_running_response(store: Store, path: Path) -> Non
         connection.execute("UPDATE response SET status = 'in_progress'")
 
 
-def test_a_response_recovered_by_two_ends_once(store: Store) -> None:
-    """Of two processes that find the same response abandoned, the second changes nothing."""
-    conversation = store.create_conversation()
-    row = begin(store, conversation)
-    finish(store, row.id)
-    before = (store.response(row.id), load(store, conversation))
-    with store._file.writing() as db:
-        rows.end_response(db, row.id, rows.partial_outcome(db, row.id))
-    assert (store.response(row.id), load(store, conversation)) == before
+def test_a_response_recovered_by_many_ends_once(path: Path) -> None:
+    """Of several processes that find the same response abandoned, one ends it."""
+    with Store(path) as store, closing(sqlite3.connect(path)) as writer:
+        conversation = store.create_conversation()
+        row = begin(store, conversation)
+        others = [Store(path) for _ in range(3)]
+        store.save_partial(row.id, Answer("part", (1,)))
+        change(path, "UPDATE response SET owner = 'flock_GONE'")
+        ended: list[str] = []
+        threads = [threading.Thread(target=lambda o=o: ended.extend(o.recover())) for o in others]
+        writer.execute("BEGIN IMMEDIATE")  # all have looked before the first one may write
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        writer.rollback()
+        for thread in threads:
+            thread.join()
+        for other in others:
+            other.close()
+        assert ended == [row.id]
+        assert load(store, conversation).messages[-1].text == "part"
 
 
 def test_tip_moved(store: Store, path: Path) -> None:
@@ -103,7 +116,7 @@ def test_recovery_does_not_count_as_use(path: Path) -> None:
     with Store(path) as store:
         abandoned, used = store.create_conversation(), store.create_conversation()
         row = begin(store, abandoned)
-        store.save_partial(row.id, text="part", token_ids=(1,))
+        store.save_partial(row.id, Answer("part", (1,)))
         say(store, used)
     with Store(path) as store:
         assert store.response(row.id).status == "incomplete"
@@ -117,7 +130,7 @@ def test_recovery_of_a_response_that_was_overtaken(path: Path) -> None:
         conversation = store.create_conversation()
         tip = say(store, conversation)
         row = begin(store, conversation)
-        store.save_partial(row.id, text="part", token_ids=(1,))
+        store.save_partial(row.id, Answer("part", (1,)))
         change(path, "UPDATE conversation SET tip = ?", tip)
     with Store(path) as store:
         assert store.conversation(conversation).tip == tip

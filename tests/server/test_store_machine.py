@@ -19,7 +19,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from radixchat.engine.errors import ConversationLocked
+from radixchat.engine.errors import ConversationLocked, StoreError
+from radixchat.server.message import Answer
 from radixchat.server.store import Store
 from radixchat.tests.server.turns import begin, finish, load
 
@@ -123,7 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
         if expected.running:
             expected.partial = text
             ids = tuple(text.encode())
-            self.store.save_partial(expected.running, text=text, token_ids=ids)
+            self.store.save_partial(expected.running, Answer(text, ids))
 
     @rule(
         conversation=conversations,
@@ -136,7 +137,9 @@ class StoreMachine(RuleBasedStateMachine):
         expected = self.expected[conversation]
         if expected.running:
             answer = finish(self.store, expected.running, text, status=end[0])
-            assert finish(self.store, expected.running, "late", status="failed") == answer
+            assert finish(self.store, expected.running, text, status=end[0]) == answer
+            with pytest.raises(StoreError, match="taken over"):
+                finish(self.store, expected.running, "late", status="failed")
             assert (answer is None) == (not text and end[0] != "completed")
             self.ended(expected, text, end[1])
             self.latest = conversation

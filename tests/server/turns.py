@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from radixchat.server.conversation import Conversation
-from radixchat.server.message import NewMessage
-from radixchat.server.rows import ResponseRow
+from radixchat.server.message import Answer, NewMessage
+from radixchat.server.rows import Outcome, ResponseRow
 from radixchat.server.store import Store
 
 
@@ -32,20 +32,24 @@ def begin(
         "options": {"temperature": 0.5},
         "render_hash": "r",
     }
-    return store.begin_response(conversation=conversation, **arguments | changes)
+    return store.response(store.begin_response(conversation=conversation, **arguments | changes))
 
 
-def finish(store: Store, response: str, text: str = "Hello", **changes: Any) -> str | None:
+def finish(
+    store: Store,
+    response: str,
+    text: str = "Hello",
+    token_ids: tuple[int, ...] | None = None,
+    **changes: Any,
+) -> str | None:
     """Complete a response, but for the changes; the answer's id."""
+    answer = Answer(text, tuple(text.encode()) if token_ids is None else token_ids)
     arguments: dict[str, Any] = {
         "status": "completed",
-        "reason": None,
-        "text": text,
-        "token_ids": tuple(text.encode()),
         "usage": {"input_tokens": 2},
         "timings": {"ttft_ms": 1.5},
     }
-    return store.finish_response(response, **arguments | changes)
+    return store.finish_response(response, Outcome(answer=answer, **arguments | changes))
 
 
 def say(store: Store, conversation: str, text: str = "Hi", answer: str = "Hello") -> str | None:
