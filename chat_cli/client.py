@@ -6,7 +6,7 @@ because torch takes more than a second to import.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -17,8 +17,9 @@ from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOption
 class ChatClient(Protocol):
     """Conversations, wherever they are answered.
 
-    The iterators yield ResponseCreated, OutputTextDelta*, then exactly one ResponseDone. What is
-    refused before acceptance is raised from the first step, as a RadixChatError.
+    The generators yield ResponseCreated, OutputTextDelta*, then exactly one ResponseDone; closing
+    one early cancels its response. What is refused before acceptance is raised from the first
+    step, as a RadixChatError.
     """
 
     @property
@@ -47,17 +48,17 @@ class ChatClient(Protocol):
 
     def send(
         self, conversation: str, text: str, options: ResponseOptions
-    ) -> AsyncIterator[ResponseEvent]:
+    ) -> AsyncGenerator[ResponseEvent]:
         """Add the user's message and answer it."""
 
     def edit(
         self, conversation: str, turn: int, text: str, options: ResponseOptions
-    ) -> AsyncIterator[ResponseEvent]:
+    ) -> AsyncGenerator[ResponseEvent]:
         """Answer the conversation as if its user turn `turn` (from 1) had been `text`."""
 
     def regenerate(
         self, conversation: str, options: ResponseOptions
-    ) -> AsyncIterator[ResponseEvent]:
+    ) -> AsyncGenerator[ResponseEvent]:
         """Answer the last user's message again."""
 
     async def undo(self, conversation: str) -> MessageView:

@@ -54,11 +54,14 @@ class Interrupts:
     """The signals of one run, as a context manager.
 
     interrupt_leaves: a first Ctrl-C stops and leaves; otherwise it stops only. before_exit is
-    called when the process must end at once: it restores the terminal.
+    called when the process must end at once: it restores the terminal. leaving: the exit code
+    with which a signal has asked to leave. stopped_by: who stopped the last answer, "you" or the
+    name of a signal.
     """
 
     def __init__(self, *, interrupt_leaves: bool) -> None:
         self.leaving: int | None = None
+        self.stopped_by: str | None = None
         self.before_exit: Callable[[], None] | None = None
         self._interrupt_leaves = interrupt_leaves
         self._target: Target | None = None
@@ -97,6 +100,7 @@ class Interrupts:
     def note_start(self) -> None:
         """Another answer begins: a Ctrl-C will be its first."""
         self._stopped_at = None
+        self.stopped_by = None
 
     def note_stop(self) -> None:
         """A Ctrl-C has stopped an answer: another one soon means that the user wants to leave."""
@@ -133,6 +137,7 @@ class Interrupts:
             return
         if number != signal.SIGINT or self._interrupt_leaves:
             self.leave(code)
+        self.stopped_by = "you" if number == signal.SIGINT else signal.Signals(number).name
         target.stop()
 
     def _exit_now(self, code: int) -> None:

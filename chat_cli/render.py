@@ -36,8 +36,11 @@ class Output(Protocol):
     def begin(self) -> Answer:
         """An answer has been accepted."""
 
-    def conclude(self, done: ResponseDone) -> None:
-        """A turn has ended: after its answer was closed, or refused before there was one."""
+    def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
+        """A turn has ended: after its answer was closed, or refused before there was one.
+
+        stopped_by: who asked for its end, if somebody did.
+        """
 
 
 class PlainAnswer:
@@ -85,10 +88,10 @@ class TextOutput:
             return MarkdownAnswer(self._console, live=is_real)
         return PlainAnswer(self._console.file, to_terminal=is_real)
 
-    def conclude(self, done: ResponseDone) -> None:
+    def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
         """The status line, and the error if there is one."""
         if done.response is not None:
-            self._notes.aside(status_line(done))
+            self._notes.aside(status_line(done, stopped_by))
         if done.error is not None:
             self._notes.error(done.error.message)
 
@@ -117,7 +120,7 @@ class JsonOutput:
         """Nothing is shown before the turn has ended."""
         return _SilentAnswer()
 
-    def conclude(self, done: ResponseDone) -> None:
+    def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
         """Write the record. A turn that was refused has no response, and so no id: null."""
         turn = done.to_turn(ids=self._ids)
         self._stream.write(json.dumps(turn, ensure_ascii=False) + "\n")

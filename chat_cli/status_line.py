@@ -12,22 +12,26 @@ from radixchat.server.protocol import ResponseDone
 
 _ENDINGS: Mapping[str | None, str] = MappingProxyType(
     {
-        "interrupted": "stopped by you",
         "max_output_tokens": "max tokens reached",
         "context_length": "context full",
     }
 )
 
 
-def status_line(done: ResponseDone) -> str:
-    """`cached 812/840 · first token 41 ms · 38 tok/s`, and the ending if it was not the end."""
+def status_line(done: ResponseDone, stopped_by: str | None = None) -> str:
+    """`cached 812/840 · first token 41 ms · 38 tok/s`, and the ending if it was not the end.
+
+    stopped_by: who asked for an interruption.
+    """
     parts = [f"cached {done.usage.cached_tokens}/{done.usage.input_tokens}"]
     if done.timings.ttft_ms is not None:
         parts.append(f"first token {done.timings.ttft_ms:.0f} ms")
     rate = done.timings.predicted_per_second(done.usage)
     if rate is not None:
         parts.append(f"{rate:.0f} tok/s" if rate >= 10 else f"{rate:.1f} tok/s")
-    if done.status == "incomplete":
+    if done.reason == "interrupted" and stopped_by is not None:
+        parts.append(f"stopped by {stopped_by}")
+    elif done.status == "incomplete":
         parts.append(_ENDINGS.get(done.reason, done.reason or "incomplete"))
     elif done.status == "failed":
         parts.append("failed")

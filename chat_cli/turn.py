@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.interrupts import Interrupts, Target
@@ -50,7 +50,7 @@ class Turn:
         self,
         client: ChatClient,
         conversation: str,
-        events: AsyncIterator[ResponseEvent],
+        events: AsyncGenerator[ResponseEvent],
         output: Output,
         interrupts: Interrupts,
     ) -> None:
@@ -69,7 +69,8 @@ class Turn:
         """Until the response has ended, by itself or stopped; shown when this returns.
 
         Raises SystemExit when the user leaves without waiting for that, and OSError when the
-        output is gone; the response is cancelled then.
+        output is gone; the response is cancelled then. The events are closed on every way out,
+        but for the first of these.
         """
         loop = asyncio.get_running_loop()
         self._interrupts.note_start()
@@ -87,9 +88,11 @@ class Turn:
             done = await self._ended(reading)
         finally:
             reading.cancel()
+            if not self._abandoned:
+                await asyncio.gather(reading, return_exceptions=True)
             if self._answer is not None:
                 self._answer.close()
-        self._output.conclude(done)
+        self._output.conclude(done, self._interrupts.stopped_by)
         return done
 
     async def _ended(self, reading: asyncio.Task[ResponseDone]) -> ResponseDone:
@@ -102,21 +105,24 @@ class Turn:
         return await reading
 
     async def _read(self) -> ResponseDone:
+        done: ResponseDone | None = None
         try:
-            async for event in self._events:
-                match event:
-                    case ResponseCreated():
-                        self._response = event.response
-                        self._answer = self._output.begin()
-                        self._cancel_if_asked()
-                    case OutputTextDelta():
-                        assert self._answer is not None
-                        self._answer.feed(event.delta)
-                    case ResponseDone():
-                        return event
+            async with contextlib.aclosing(self._events):
+                async for event in self._events:
+                    match event:
+                        case ResponseCreated():
+                            self._response = event.response
+                            self._answer = self._output.begin()
+                            self._cancel_if_asked()
+                        case OutputTextDelta():
+                            assert self._answer is not None
+                            self._answer.feed(event.delta)
+                        case ResponseDone():
+                            done = event
         except RadixChatError as error:
             return failed(self._conversation, self._response, describe_error(error))
-        raise AssertionError("a response ended without its terminal event")
+        assert done is not None, "a response ended without its terminal event"
+        return done
 
     def _stop_from_handler(self, loop: asyncio.AbstractEventLoop) -> None:
         self._interrupts.note_stop()

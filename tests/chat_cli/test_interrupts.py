@@ -61,16 +61,24 @@ def test_a_late_second_interrupt_stops_again(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("number", "code", "who"),
+    [
+        (signal.SIGINT, 130, "you"),
+        (signal.SIGTERM, 143, "SIGTERM"),
+        (signal.SIGHUP, 129, "SIGHUP"),
+    ],
 )
-def test_in_a_script(number: int, code: int) -> None:
-    """Without a prompt each of the signals stops the answer and leaves."""
+def test_in_a_script(number: int, code: int, who: str) -> None:
+    """Without a prompt each of the signals stops the answer, in its own name, and leaves."""
     with Interrupts(interrupt_leaves=True) as interrupts:
         answer = Answer(interrupts)
         with interrupts.directed_to(answer.target()):
             send(number)
         assert answer.calls == ["stop"]
         assert interrupts.leaving == code
+        assert interrupts.stopped_by == who
+        interrupts.note_start()
+        assert interrupts.stopped_by is None
 
 
 def test_terminating_a_prompt() -> None:

@@ -27,7 +27,7 @@ def test_one_token_has_no_rate() -> None:
 def test_no_token() -> None:
     """An answer stopped before its first token has no times."""
     line = status_line(
-        turn(status="incomplete", reason="interrupted", ttft_ms=None, predicted_ms=None)
+        turn(status="incomplete", reason="interrupted", ttft_ms=None, predicted_ms=None), "you"
     )
     assert line == "cached 812/840 · stopped by you"
 
@@ -35,7 +35,7 @@ def test_no_token() -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("interrupted", "stopped by you"),
+        ("interrupted", "stopped by SIGTERM"),
         ("max_output_tokens", "max tokens reached"),
         ("context_length", "context full"),
         ("server_shutdown", "server_shutdown"),
@@ -43,7 +43,14 @@ def test_no_token() -> None:
 )
 def test_ending(reason: str, words: str) -> None:
     """An answer that did not end by itself says why; a reason of a newer service is shown too."""
-    assert status_line(turn(status="incomplete", reason=reason)).endswith(f" · {words}")
+    line = status_line(turn(status="incomplete", reason=reason), "SIGTERM")
+    assert line.endswith(f" · {words}")
+
+
+def test_an_ending_that_nobody_here_asked_for() -> None:
+    """An interruption is nobody's unless somebody is named; who asked too late is not named."""
+    assert status_line(turn(status="incomplete", reason="interrupted")).endswith(" · interrupted")
+    assert status_line(turn(), "you") == status_line(turn())
 
 
 def test_failed() -> None:

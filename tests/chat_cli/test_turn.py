@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from types import AsyncGeneratorType
 
 import pytest
 
+from radixchat.chat_cli.client import open_client
+from radixchat.chat_cli.interrupts import Interrupts
+from radixchat.chat_cli.render import TextOutput
 from radixchat.chat_cli.settings import ChatSettings
-from radixchat.tests.chat_cli.consoles import Recording
+from radixchat.chat_cli.turn import Turn
+from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.scripted import messages_of, run_script, tiny_settings
 
 
@@ -35,13 +42,15 @@ class Tripwire(Recording):
         return super().write(text)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signal(settings: ChatSettings, number: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "who"), [(signal.SIGINT, 130, "you"), (signal.SIGTERM, 143, "SIGTERM")]
+)
+def test_signal(settings: ChatSettings, number: int, code: int, who: str) -> None:
     """The answer ends, what was shown is what is stored, the next line is not asked."""
     stream = Tripwire(lambda: os.kill(os.getpid(), number))
     run = run_script(settings, "one", "two", answers=stream)
     assert run.code == code
-    assert run.stderr.count("stopped by you") == 1
+    assert run.stderr.count(f"stopped by {who}") == 1
     user, answer = messages_of(settings)
     assert (user.text, answer.status) == ("one", "interrupted")
     assert run.stdout == answer.text + "\n"
@@ -90,3 +99,29 @@ def test_output_closed(settings: ChatSettings) -> None:
         run_script(settings, "one", "two", answers=Tripwire(close))
     user, answer = messages_of(settings)
     assert (user.text, answer.status) == ("one", "interrupted")
+
+
+@pytest.mark.parametrize("closes", [False, True], ids=["answered", "output closed"])
+def test_events_are_closed_when_the_turn_is_over(
+    tiny_model: Path, tmp_path: Path, *, closes: bool
+) -> None:
+    """Also when the output fails: what the service does at the end is not left to the collector."""
+    settings = tiny_settings(tiny_model, tmp_path / "sessions.db")
+
+    def close() -> None:
+        if closes:
+            raise BrokenPipeError
+
+    async def run() -> None:
+        async with open_client(settings) as client:
+            conversation = await client.create_conversation()
+            events = client.send(conversation, "one", settings.response_options)
+            output = TextOutput(console(Tripwire(close)), notes()[0])
+            turn = Turn(client, conversation, events, output, Interrupts(interrupt_leaves=True))
+            expected = pytest.raises(BrokenPipeError) if closes else contextlib.nullcontext()
+            with expected:
+                await turn.run()
+            assert isinstance(events, AsyncGeneratorType)
+            assert events.ag_frame is None
+
+    asyncio.run(run())
