@@ -6,7 +6,7 @@ prompt nor a pipe: `repl.py` and `script.py` feed it commands.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.client import ChatClient
@@ -70,9 +70,10 @@ class Dialogue:
         return messages
 
     async def perform(self, command: Command) -> ErrorInfo | None:
-        """Do what the command asks and show it; what went wrong, if something did.
+        """Do what the command asks and show it; why it was refused, if it was.
 
-        Raises what Turn.run raises.
+        Refused means that nothing has changed. An answer that failed after its message was stored
+        is no refusal: the same command would store that a second time. Raises what Turn.run raises.
         """
         match command:
             case Say(text):
@@ -119,13 +120,20 @@ class Dialogue:
             lambda conversation: self._client.send(conversation, text, self._options)
         )
 
-    async def _answer(self, ask: Callable[[str], AsyncIterator[ResponseEvent]]) -> ErrorInfo | None:
+    async def _answer(
+        self, ask: Callable[[str], AsyncGenerator[ResponseEvent]]
+    ) -> ErrorInfo | None:
         if self._conversation is None:
             return self._refuse(_NO_TURN)
         events = ask(self._conversation)
         turn = Turn(self._client, self._conversation, events, self._output, self._interrupts)
         done = await turn.run()
-        return self._note_failure(done.error)
+        self._note_failure(done.error)
+        if done.error is None or done.response is None:
+            return done.error
+        again = "`radixchat chat -c /regen`" if self.engine_failed else "/regen"
+        self._notes.aside(f"your message is kept; {again} asks for its answer again")
+        return None
 
     async def _undo(self) -> ErrorInfo | None:
         if self._conversation is None:

@@ -92,10 +92,10 @@ class Repl:
             self._notes.aside(HOW_TO_LEAVE)
 
     async def _perform(self, command: Command, entered: Draft) -> Draft:
-        """Perform it; the next draft: empty, or what was entered if it did not work."""
+        """Perform it; the next draft: empty, or what was entered if it was refused."""
         with self._terminal.quiet():
-            error = await self._dialogue.perform(command)
-        return Draft() if error is None else entered
+            refusal = await self._dialogue.perform(command)
+        return Draft() if refusal is None else entered
 
     async def _draft_of(self, turn: int | None) -> Draft:
         """The text of a user turn, to be changed; the last one for None."""

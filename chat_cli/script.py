@@ -21,8 +21,11 @@ async def run_question(dialogue: Dialogue, command: Command, interrupts: Interru
 
 
 async def run_lines(dialogue: Dialogue, lines: AsyncIterator[str], interrupts: Interrupts) -> int:
-    """Perform line after line until they end, /exit, or a signal; the exit code."""
-    while interrupts.leaving is None:
+    """Perform line after line until they end, /exit, or a signal; the exit code.
+
+    Lines after the engine has failed are left alone: they would be stored and never answered.
+    """
+    while interrupts.leaving is None and not dialogue.engine_failed:
         line = await _next_line(lines, interrupts)
         if line is None:
             break

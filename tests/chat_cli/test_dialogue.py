@@ -6,11 +6,24 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from radixchat.chat_cli.client import ChatClient, open_client
-from radixchat.chat_cli.commands import Edit, Misunderstood, Say, ShowHelp, StartNew, Undo
+from radixchat.chat_cli.commands import (
+    Edit,
+    Misunderstood,
+    Regenerate,
+    Say,
+    ShowHelp,
+    StartNew,
+    Undo,
+)
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.render import TextOutput
+from radixchat.engine.engine import Engine
+from radixchat.engine.errors import EngineOverloaded
+from radixchat.engine.request import Request
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.scripted import tiny_settings
 
@@ -96,3 +109,31 @@ def test_undo_shows_a_line(tiny_model: Path, tmp_path: Path) -> None:
 
     last = converse(tiny_model, tmp_path, work).splitlines()[-1]
     assert last == "taken back: " + ("word " * 12) + "…"
+
+
+@pytest.mark.parametrize("command", [Say("two"), Edit(1, "two")])
+def test_a_failure_after_acceptance_is_no_refusal(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Say | Edit
+) -> None:
+    """The message is stored: it is not given back to be sent twice, /regen gets its answer."""
+
+    def full(engine: Engine, request: Request) -> None:
+        raise EngineOverloaded(256, 256)
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        await dialogue.perform(Say("one"))
+        with monkeypatch.context() as busy:
+            busy.setattr(Engine, "submit", full)
+            assert await dialogue.perform(command) is None
+        assert dialogue.exit_code == 75
+        turns = await dialogue.user_turns()
+        assert turns[-1] == "two"
+        assert await dialogue.perform(Regenerate()) is None
+        assert await dialogue.user_turns() == turns
+
+    first, failed, error, hint, again = converse(tiny_model, tmp_path, work).splitlines()
+    assert "max tokens reached" in first
+    assert failed.endswith(" · failed")
+    assert error.startswith("error: ")
+    assert hint == "your message is kept; /regen asks for its answer again"
+    assert "max tokens reached" in again

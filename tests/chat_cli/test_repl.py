@@ -125,7 +125,7 @@ def test_signals_during_an_answer(model: Path) -> None:
             chat.wait_for(r"> first\n(?s:.)*\S\S\S")
             chat.process.kill(number)
             assert chat.exit_code() == code
-            assert "stopped by you" in chat.text
+            assert f"stopped by {number.name}" in chat.text
             assert "Traceback" not in chat.text
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from radixchat.engine.engine import Engine
+from radixchat.engine.request import TokenEvent
 from radixchat.tests.chat_cli.scripted import Run, messages_of, run_script, tiny_settings
 
 
@@ -165,3 +167,26 @@ def test_no_cache(tiny_model: Path, database: Path) -> None:
     assert outputs(cached) == outputs(computed)
     details = [turn["usage"]["input_tokens_details"] for turn in computed.turns]
     assert [detail["cached_tokens"] for detail in details] == [0, 0, 0]
+
+
+def test_the_engine_fails(
+    tiny_model: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line that met it fails, and no further one is stored for nobody to answer."""
+    settings = tiny_settings(tiny_model, database)
+    step = Engine.step
+
+    def fail_in_the_second_turn(engine: Engine) -> list[TokenEvent]:
+        if engine.snapshot().requests:
+            raise MemoryError("no room for this step")
+        return step(engine)
+
+    monkeypatch.setattr(Engine, "step", fail_in_the_second_turn)
+    run = run_script(settings, "one", "two", "three", "four")
+    assert [turn["status"] for turn in run.turns] == ["incomplete", "failed"]
+    assert run.turns[1]["error"]["code"] == "engine_failed"
+    assert run.stderr.splitlines() == [
+        "your message is kept; `radixchat chat -c /regen` asks for its answer again"
+    ]
+    assert run.code == 1
+    assert [m.text for m in messages_of(settings) if m.role == "user"] == ["one", "two"]
