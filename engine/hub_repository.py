@@ -17,26 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radixchat.engine.child_download import check_room, run_child
+from radixchat.engine.child_download import run_child
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.hf_config import check_architectures
 from radixchat.engine.safetensors_folder import INDEX, SINGLE
 
 PUBLIC_ENDPOINT = "https://huggingface.co"
 LISTING_TIMEOUT = 15.0
-# What a folder needs beside its weights; all but the first are optional.
 CONFIG = "config.json"
-BESIDES = (
+TOKENIZER = "tokenizer.json"
+# What the readers of the two above look at beside them, if it is there.
+OPTIONAL = (
     "generation_config.json",
-    "tokenizer.json",
     "tokenizer_config.json",
-    "tokenizer.model",
     "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
     "chat_template.jinja",
-    "chat_template.json",
 )
 # The fetching child. Its arguments come as JSON, so that no name is ever code.
 _SNAPSHOT = (
@@ -71,22 +66,35 @@ class HubRepository:
             raise ModelLoadError(f"{self.id} has no file {name}; {self._ggufs()}")
         return chosen
 
-    def checkpoint(self) -> list[HubFile]:
-        """config.json, safetensors and tokenizer; ModelLoadError when they are not all there."""
-        by_name = {file.name: file for file in self.files}
+    def description(self) -> list[HubFile]:
+        """config.json and the tokenizer: small, and enough to see whether we support the model.
+
+        ModelLoadError when they, or weights to them, are not there.
+        """
+        by_name = self._by_name()
         if CONFIG not in by_name or not {SINGLE, INDEX} & by_name.keys():
             raise ModelLoadError(
                 f"{self.id} has no {CONFIG} with safetensors at its top; {self._ggufs()}"
             )
         if self.architectures is not None:
             check_architectures(self.architectures, self.id)
-        if INDEX in by_name:
-            shards = [n for n in by_name if n.startswith("model-") and n.endswith(".safetensors")]
-            weights = [INDEX, *shards]
-        else:
-            weights = [SINGLE]
-        wanted = [CONFIG, *weights, *(name for name in BESIDES if name in by_name)]
-        return [by_name[name] for name in wanted]
+        if TOKENIZER not in by_name:
+            raise ModelLoadError(
+                f"{self.id} has no {TOKENIZER}, and other tokenizer files are not supported; "
+                f"{self._ggufs()}"
+            )
+        return [by_name[name] for name in (CONFIG, TOKENIZER, *OPTIONAL) if name in by_name]
+
+    def weights(self) -> list[HubFile]:
+        """The safetensors that go with the description."""
+        by_name = self._by_name()
+        if INDEX not in by_name:
+            return [by_name[SINGLE]]
+        shards = [n for n in by_name if n.startswith("model-") and n.endswith(".safetensors")]
+        return [by_name[name] for name in (INDEX, *shards)]
+
+    def _by_name(self) -> dict[str, HubFile]:
+        return {file.name: file for file in self.files}
 
     def _ggufs(self) -> str:
         names = [file.name for file in self.files if file.name.endswith(".gguf")]
@@ -136,9 +144,9 @@ def fetch_files(
 ) -> Path:
     """Fetch files into a folder in staging, check them, and return the folder.
 
-    Goes on with what an earlier, killed attempt left there. Raises ModelLoadError.
+    The same folder every time, so files can come in several goes, and go on with what a killed
+    attempt left. Raises ModelLoadError.
     """
-    check_room(staging.parent, sum(file.num_bytes for file in files))
     folder = staging / "files"
     arguments = {
         "repo_id": repository.id,
@@ -156,8 +164,12 @@ def fetch_files(
         )
     for file in files:
         _check(folder / file.name, file, repository)
-    shutil.rmtree(folder / ".cache", ignore_errors=True)  # the library's notes on the download
     return folder
+
+
+def remove_notes(folder: Path) -> None:
+    """Remove what the hub's library wrote down about its downloads into the folder."""
+    shutil.rmtree(folder / ".cache", ignore_errors=True)
 
 
 def _check(path: Path, file: HubFile, repository: HubRepository) -> None:

