@@ -1,6 +1,6 @@
 """Ctrl-C, SIGTERM and a closed terminal, as one decision: stop the answer, or leave.
 
-Owns the process's signal handlers while a chat runs, and the time by which leaving must be over.
+Owns the handlers of these signals while a chat runs, and the time by which leaving must be over.
 Knows no answer and no prompt: whoever can be stopped says so with `directed_to`.
 
     startup, shutdown   leave at once
