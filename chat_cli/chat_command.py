@@ -133,7 +133,9 @@ _SAMPLING = _options(
     _option(
         "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Makes answers repeatable."
     ),
-    _count("--max-tokens", help="Longest answer."),
+    _count(
+        "--max-tokens", default=_DEFAULTS["max_tokens"], show_default=True, help="Longest answer."
+    ),
 )
 _OUTPUT = _options(
     _option("--json", is_flag=True, help="One JSON object per turn."),

@@ -26,7 +26,8 @@ class ChatSettings:
     top_k: int = 0
     min_p: float = 0.0
     seed: int | None = None
-    max_tokens: int | None = None
+    # A small model may repeat itself until its context is full, minutes later.
+    max_tokens: int = 1024
     page_size: int | None = None
     pool_tokens: int | None = None
     prefix_cache: bool = True
