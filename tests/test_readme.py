@@ -19,3 +19,9 @@ def test_the_commands_it_names_exist() -> None:
     named = set(re.findall(r"`make ([a-z-]+)", README.read_text(encoding="utf-8")))
     assert named <= targets
     assert {"chat", "test"} <= named
+
+
+def test_nothing_is_left_to_be_filled_in() -> None:
+    """No line is one word in capitals, which is how a place for later looks."""
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if re.fullmatch(r"\s*[A-Z_]+\s*", line)] == []
