@@ -123,8 +123,8 @@ class RunningResponse:
             await asyncio.wait({keeper})
         try:
             await self._sink.finish(done, self.answer)
-        except RadixChatError as failure:
-            done = replace(done, status="failed", reason=None, error=describe_error(failure))
+        except Exception as failure:  # noqa: BLE001 - whatever it is, the consumer must hear of it
+            done = replace(done, status="failed", reason=None, error=self._explain(failure))
         self._publish(done)
 
     async def _generate(self) -> ResponseDone:
@@ -141,14 +141,17 @@ class RunningResponse:
                         self._take(event.token, event.finish is FinishReason.STOP)
                     if event.finish is not None:
                         usage, finish = event.usage, event.finish
-        except Exception as failure:
-            # A bug of ours, too, ends this response visibly, and no other.
-            finish, error = FinishReason.FAILED, describe_error(failure)
-            if not isinstance(failure, RadixChatError):
-                _LOGGER.exception("response %s failed", self.id)
+        except Exception as failure:  # noqa: BLE001 - a bug ends this response, and no other
+            finish, error = FinishReason.FAILED, self._explain(failure)
         self._show(self._decode.finish())
         status, reason = _OUTCOMES.get(finish, ("failed", None))
         return self._done(status, reason, usage, error)
+
+    def _explain(self, failure: Exception) -> ErrorInfo:
+        """A failure as the terminal event tells it; a bug of ours is logged, too."""
+        if not isinstance(failure, RadixChatError):
+            _LOGGER.error("response %s failed", self.id, exc_info=failure)
+        return describe_error(failure)
 
     def _take(self, token: int, is_stop: bool) -> None:
         self._last_at = time.perf_counter()
@@ -169,10 +172,11 @@ class RunningResponse:
         self._news.set()
 
     async def _keep_partials(self) -> None:
-        """Runs until it is cancelled, or the store fails; then the final write fails too, aloud."""
+        """Runs until it is cancelled; a save that fails (a full disk) is tried again in a while."""
         while True:
             await asyncio.sleep(PARTIAL_INTERVAL_S)
-            await self._sink.save_partial(self.id, self.answer)
+            with contextlib.suppress(RadixChatError):
+                await self._sink.save_partial(self.id, self.answer)
 
     def _done(
         self, status: str, reason: str | None, usage: Usage | None, error: ErrorInfo | None = None

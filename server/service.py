@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from radixchat.engine.config import EnginePlan
-from radixchat.engine.errors import RadixChatError
+from radixchat.engine.errors import EngineStopped, RadixChatError
 from radixchat.engine.request import Request, SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
@@ -77,6 +77,7 @@ class ChatService:
         self._prompts = prompts
         self._running: dict[str, RunningResponse] = {}
         self._request_ids = itertools.count()
+        self._closing = False
 
     async def create_conversation(self, system: str | None = None) -> str:
         """A new, empty conversation; the system message, if any, heads it."""
@@ -161,15 +162,24 @@ class ChatService:
         return asdict(self._engine.snapshot)
 
     async def close(self) -> None:
-        """Cancel and store what runs, then stop the engine and close the store."""
+        """Cancel and store what runs, then stop the engine and close the store.
+
+        Turns that come later raise EngineStopped.
+        """
+        self._closing = True
         running = list(self._running.values())
         for response in running:
             response.cancel()
-        for response in running:
-            await response.wait()
-        await self._engine.stop()
-        await self._database(self._store.close)
-        self._database_thread.shutdown()
+        try:
+            await asyncio.gather(*(response.wait() for response in running))
+        finally:
+            try:
+                await self._engine.stop()
+            finally:
+                try:
+                    await self._database(self._store.close)
+                finally:
+                    self._database_thread.shutdown()
 
     async def save_partial(self, response: str, answer: Answer) -> None:
         """Keep a running response's answer so far (the RunningResponse calls this)."""
@@ -201,6 +211,8 @@ class ChatService:
         """
         accepted_at = time.perf_counter()
         sampling = sampling_params(options)
+        if self._closing:
+            raise EngineStopped("the service is closing")
         turn = await prepare()
         self._plan.validate_prompt(len(turn.prompt_ids))
         response_id = await self._begin(turn, asdict(sampling))
@@ -225,8 +237,10 @@ class ChatService:
                     yield event
         finally:
             response.cancel()
-            await response.wait()
-            del self._running[response_id]
+            try:
+                await response.wait()
+            finally:
+                del self._running[response_id]
 
     async def _begin(self, turn: Turn, options: dict[str, Any]) -> str:
         """Store the turn; the response's id.

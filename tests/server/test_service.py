@@ -14,6 +14,7 @@ import pytest
 from radixchat.engine.errors import (
     ConversationLocked,
     ConversationNotFound,
+    EngineStopped,
     InvalidRequest,
     InvalidSamplingParams,
     PromptTooLong,
@@ -386,3 +387,15 @@ def test_closing_ends_and_stores_what_runs(settings: LocalSettings) -> None:
         assert path[-1].status == "interrupted"
         assert path[-1].token_ids
         assert store.verify() == []
+
+
+def test_a_turn_after_closing_is_refused(settings: LocalSettings) -> None:
+    """It raises EngineStopped and stores nothing, instead of waiting for ever."""
+
+    async def main() -> None:
+        async with open_service(replace(settings, threads=1)) as service:
+            conversation = await service.create_conversation()
+        with pytest.raises(EngineStopped, match="closing"):
+            await finish(service.send(conversation, "late", GREEDY))
+
+    asyncio.run(asyncio.wait_for(main(), 60))

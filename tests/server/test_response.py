@@ -1,0 +1,83 @@
+"""One response whose store fails: it still has its one terminal event."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from radixchat.engine.errors import StoreError
+from radixchat.engine.request import Request, SamplingParams
+from radixchat.engine.thread import EngineThread
+from radixchat.server import response as response_module
+from radixchat.server.local import LocalSettings, load_model
+from radixchat.server.message import Answer
+from radixchat.server.protocol import ResponseDone, ResponseEvent
+from radixchat.server.response import RunningResponse
+
+
+class FailingSink:
+    """A store that cannot be written; counts how often it was asked to."""
+
+    def __init__(self, failure: Exception) -> None:
+        self.failure = failure
+        self.partials = 0
+
+    async def save_partial(self, response: str, answer: Answer) -> None:
+        self.partials += 1
+        raise self.failure
+
+    async def finish(self, done: ResponseDone, answer: Answer) -> None:
+        raise self.failure
+
+
+async def respond(settings: LocalSettings, sink: FailingSink, tokens: int) -> list[ResponseEvent]:
+    model = load_model(settings)
+    engine = EngineThread(model.engine)
+    engine.start()
+    try:
+        response = RunningResponse(
+            conversation="conv_1",
+            response="resp_1",
+            request=Request(0, [1, 2, 3], SamplingParams(temperature=0, max_tokens=tokens)),
+            accepted_at=time.perf_counter(),
+            engine=engine,
+            tokenizer=model.tokenizer,
+            sink=sink,
+        )
+        return [event async for event in response.events()]
+    finally:
+        await engine.stop()
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(StoreError("the disk is full"), "store_error"), (RuntimeError("a bug"), "server_error")],
+)
+def test_a_failing_store_ends_the_response_visibly(
+    tiny_directory: Path, failure: Exception, code: str
+) -> None:
+    """The consumer gets the text and one last event, "failed", with the reason."""
+    sink = FailingSink(failure)
+    settings = LocalSettings(str(tiny_directory), threads=1)
+    events = asyncio.run(asyncio.wait_for(respond(settings, sink, 5), 60))
+    done = events[-1]
+    assert isinstance(done, ResponseDone)
+    assert sum(isinstance(event, ResponseDone) for event in events) == 1
+    assert done.status == "failed"
+    assert done.error is not None
+    assert done.error.code == code
+    assert len(done.output_ids) == 5
+
+
+def test_a_failed_partial_save_is_tried_again(
+    tiny_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is full for a moment does not end the saving."""
+    monkeypatch.setattr(response_module, "PARTIAL_INTERVAL_S", 0.01)
+    sink = FailingSink(StoreError("the disk is full"))
+    settings = LocalSettings(str(tiny_directory), threads=1)
+    asyncio.run(asyncio.wait_for(respond(settings, sink, 400), 60))
+    assert sink.partials >= 2
