@@ -56,7 +56,7 @@ _OUTCOMES: dict[FinishReason, tuple[str, str | None]] = {
 
 
 class RunningResponse:
-    """A response from acceptance to its terminal event."""
+    """A response from acceptance to its terminal event; `task` is done when that is published."""
 
     def __init__(
         self,
@@ -84,16 +84,13 @@ class RunningResponse:
         self._stop_tokens = 0
         self._cancelled = False
         self._submitted_at = self._first_at = self._last_at = 0.0
-        self._task = asyncio.create_task(self._produce(), name=response)
+        self.task = asyncio.create_task(self._produce(), name=response)
 
     def cancel(self) -> None:
         """Stop at the next step; the answer so far is kept. A finished response stays as it is."""
-        self._cancelled = True
-        self._engine.cancel(self._request.id)
-
-    async def wait(self) -> None:
-        """Return when the response is stored."""
-        await asyncio.shield(self._task)
+        if not self.task.done():
+            self._cancelled = True
+            self._engine.cancel(self._request.id)
 
     async def events(self) -> AsyncGenerator[ResponseEvent]:
         """The log from its beginning, then what comes, up to the terminal event."""
@@ -115,9 +112,12 @@ class RunningResponse:
         return Answer("".join(self._text), tuple(ids))
 
     async def _produce(self) -> None:
+        """Generate, store, tell: whatever fails on the way, there is one terminal event."""
         keeper = asyncio.create_task(self._keep_partials())
         try:
             done = await self._generate()
+        except Exception as failure:  # noqa: BLE001 - a bug ends this response, and no other
+            done = self._done("failed", None, None, self._explain(failure))
         finally:
             keeper.cancel()
             await asyncio.wait({keeper})
@@ -133,7 +133,8 @@ class RunningResponse:
         if self._cancelled:
             return self._done("incomplete", "interrupted", None)
         stream = self._engine.generate(self._request)
-        usage, finish, error = None, FinishReason.FAILED, None
+        usage: Usage | None = None
+        finish: FinishReason | None = None
         try:
             async with contextlib.aclosing(stream):
                 async for event in stream:
@@ -141,11 +142,11 @@ class RunningResponse:
                         self._take(event.token, event.finish is FinishReason.STOP)
                     if event.finish is not None:
                         usage, finish = event.usage, event.finish
-        except Exception as failure:  # noqa: BLE001 - a bug ends this response, and no other
-            finish, error = FinishReason.FAILED, self._explain(failure)
-        self._show(self._decode.finish())
-        status, reason = _OUTCOMES.get(finish, ("failed", None))
-        return self._done(status, reason, usage, error)
+        finally:
+            self._show(self._decode.finish())
+        assert finish is not None, "the engine's last event says how the request ended"
+        status, reason = _OUTCOMES[finish]
+        return self._done(status, reason, usage)
 
     def _explain(self, failure: Exception) -> ErrorInfo:
         """A failure as the terminal event tells it; a bug of ours is logged, too."""
@@ -175,8 +176,12 @@ class RunningResponse:
         """Runs until it is cancelled; a save that fails (a full disk) is tried again in a while."""
         while True:
             await asyncio.sleep(PARTIAL_INTERVAL_S)
-            with contextlib.suppress(RadixChatError):
+            try:
                 await self._sink.save_partial(self.id, self.answer)
+            except RadixChatError:
+                pass  # if it lasts, the final write tells
+            except Exception:
+                _LOGGER.exception("response %s: a part of the answer was not saved", self.id)
 
     def _done(
         self, status: str, reason: str | None, usage: Usage | None, error: ErrorInfo | None = None

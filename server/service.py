@@ -1,23 +1,24 @@
 """`ChatService`: conversations, turns, edits, regenerations. No socket and no terminal.
 
-Owns the running responses; the store and the engine are the only other state. Every method is
-called on one event loop; the store is used on one thread of its own.
+Owns the turns that begin and the responses that run; the store and the engine are the only other
+state. Every method is called on one event loop; the store is used on one thread of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from radixchat.engine.config import EnginePlan
-from radixchat.engine.errors import EngineStopped, RadixChatError
+from radixchat.engine.errors import EngineStopped
 from radixchat.engine.request import Request, SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
@@ -26,7 +27,7 @@ from radixchat.server.message import Answer, NewMessage
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import MessageView, ResponseDone, ResponseEvent, ResponseOptions
 from radixchat.server.response import RunningResponse
-from radixchat.server.rows import INTERRUPTED, Outcome
+from radixchat.server.rows import Outcome
 from radixchat.server.store import Store
 
 P = ParamSpec("P")
@@ -75,6 +76,7 @@ class ChatService:
         self._database_thread = database_thread
         self._tokenizer = tokenizer
         self._prompts = prompts
+        self._beginning: set[asyncio.Task[RunningResponse]] = set()
         self._running: dict[str, RunningResponse] = {}
         self._request_ids = itertools.count()
         self._closing = False
@@ -164,22 +166,21 @@ class ChatService:
     async def close(self) -> None:
         """Cancel and store what runs, then stop the engine and close the store.
 
-        Turns that come later raise EngineStopped.
+        Turns that come later raise EngineStopped. Whatever fails, the rest is closed; then that
+        failure is raised. A second time does nothing.
         """
+        if self._closing:
+            return
         self._closing = True
-        running = list(self._running.values())
-        for response in running:
-            response.cancel()
-        try:
-            await asyncio.gather(*(response.wait() for response in running))
-        finally:
-            try:
-                await self._engine.stop()
-            finally:
-                try:
-                    await self._database(self._store.close)
-                finally:
-                    self._database_thread.shutdown()
+        async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self._database_thread.shutdown)
+            stack.push_async_callback(self._database, self._store.close)
+            stack.push_async_callback(self._engine.stop)
+            while self._beginning or self._running:
+                running = list(self._running.values())
+                for response in running:
+                    response.cancel()
+                await asyncio.wait({*self._beginning, *(response.task for response in running)})
 
     async def save_partial(self, response: str, answer: Answer) -> None:
         """Keep a running response's answer so far (the RunningResponse calls this)."""
@@ -211,11 +212,38 @@ class ChatService:
         """
         accepted_at = time.perf_counter()
         sampling = sampling_params(options)
-        if self._closing:
-            raise EngineStopped("the service is closing")
         turn = await prepare()
         self._plan.validate_prompt(len(turn.prompt_ids))
-        response_id = await self._begin(turn, asdict(sampling))
+        if self._closing:
+            raise EngineStopped("the service is closed")
+        beginning = asyncio.create_task(self._begin(turn, sampling, accepted_at))
+        self._beginning.add(beginning)
+        beginning.add_done_callback(self._beginning.discard)
+        try:
+            await asyncio.wait({beginning})
+            async with contextlib.aclosing(beginning.result().events()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await leave(beginning)
+
+    async def _begin(
+        self, turn: Turn, sampling: SamplingParams, accepted_at: float
+    ) -> RunningResponse:
+        """Store the turn and start its response.
+
+        A task of its own: a caller that is cancelled meanwhile must not leave a response in the
+        store that nobody runs. Its conversation would stay locked as long as this process lives.
+        """
+        response_id = await self._database(
+            self._store.begin_response,
+            conversation=turn.path.id,
+            expected_tip=turn.path.tip,
+            parent=turn.parent,
+            user=turn.message,
+            options=asdict(sampling),
+            render_hash=self._prompts.render_hash,
+        )
         response = RunningResponse(
             conversation=turn.path.id,
             response=response_id,
@@ -231,41 +259,8 @@ class ChatService:
             sink=self,
         )
         self._running[response_id] = response
-        try:
-            async with contextlib.aclosing(response.events()) as events:
-                async for event in events:
-                    yield event
-        finally:
-            response.cancel()
-            try:
-                await response.wait()
-            finally:
-                del self._running[response_id]
-
-    async def _begin(self, turn: Turn, options: dict[str, Any]) -> str:
-        """Store the turn; the response's id.
-
-        A caller that is cancelled meanwhile leaves a response that nobody will run: it is ended
-        here, or its conversation would stay locked for as long as this process lives.
-        """
-        begun = asyncio.ensure_future(
-            self._database(
-                self._store.begin_response,
-                conversation=turn.path.id,
-                expected_tip=turn.path.tip,
-                parent=turn.parent,
-                user=turn.message,
-                options=options,
-                render_hash=self._prompts.render_hash,
-            )
-        )
-        try:
-            return await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            with contextlib.suppress(RadixChatError):
-                response = await begun
-                await self._database(self._store.finish_response, response, INTERRUPTED)
-            raise
+        response.task.add_done_callback(lambda _: self._running.pop(response_id))
+        return response
 
     async def _conversation(self, conversation: str) -> Conversation:
         def load() -> Conversation:
@@ -276,7 +271,28 @@ class ChatService:
 
     async def _database(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._database_thread, lambda: function(*args, **kwargs))
+        call = functools.partial(function, *args, **kwargs)
+        try:
+            called = loop.run_in_executor(self._database_thread, call)
+        except RuntimeError as error:  # the thread has been shut down
+            raise EngineStopped("the service is closed") from error
+        return await called
+
+
+async def leave(beginning: asyncio.Task[RunningResponse]) -> None:
+    """Cancel a turn, and return when it is stored; one that has ended stays as it is.
+
+    One that is only being begun is cancelled as soon as it is, even if this wait is cancelled too.
+    """
+
+    def cancel(begun: asyncio.Task[RunningResponse]) -> None:
+        if not begun.cancelled() and begun.exception() is None:
+            begun.result().cancel()
+
+    beginning.add_done_callback(cancel)
+    await asyncio.wait({beginning})
+    if beginning.exception() is None:
+        await asyncio.wait({beginning.result().task})
 
 
 def sampling_params(options: ResponseOptions) -> SamplingParams:

@@ -72,12 +72,13 @@ def test_a_failing_store_ends_the_response_visibly(
     assert len(done.output_ids) == 5
 
 
+@pytest.mark.parametrize("failure", [StoreError("the disk is full"), RuntimeError("a bug")])
 def test_a_failed_partial_save_is_tried_again(
-    tiny_directory: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_directory: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
 ) -> None:
     """A disk that is full for a moment does not end the saving."""
     monkeypatch.setattr(response_module, "PARTIAL_INTERVAL_S", 0.01)
-    sink = FailingSink(StoreError("the disk is full"))
+    sink = FailingSink(failure)
     settings = LocalSettings(str(tiny_directory), threads=1)
     asyncio.run(asyncio.wait_for(respond(settings, sink, 400), 60))
     assert sink.partials >= 2

@@ -3,66 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
 from radixchat.engine.errors import (
     ConversationLocked,
     ConversationNotFound,
-    EngineStopped,
     InvalidRequest,
     InvalidSamplingParams,
     PromptTooLong,
 )
-from radixchat.server.local import LocalSettings, open_service
-from radixchat.server.protocol import (
-    OutputTextDelta,
-    ResponseCreated,
-    ResponseDone,
-    ResponseEvent,
-    ResponseOptions,
-)
+from radixchat.server.local import LocalSettings
+from radixchat.server.protocol import OutputTextDelta, ResponseDone, ResponseEvent
 from radixchat.server.service import ChatService
-from radixchat.server.store import Store
 from radixchat.tests.engine.driver import common_prefix
+from radixchat.tests.server.services import GREEDY, LONG, finish, serve
 from radixchat.tests.tiny_model import tiny_model_directory
-
-T = TypeVar("T")
-GREEDY = ResponseOptions(temperature=0, max_output_tokens=10)
-LONG = ResponseOptions(temperature=0, max_output_tokens=300)
-
-
-def serve(body: Callable[[ChatService], Awaitable[T]], settings: LocalSettings) -> T:
-    """Run `body` with a service that is open for its duration."""
-
-    async def main() -> T:
-        async with open_service(replace(settings, threads=1)) as service:
-            return await asyncio.wait_for(body(service), 60)
-
-    return asyncio.run(main())
-
-
-@pytest.fixture
-def settings(tiny_directory: Path, tmp_path: Path) -> LocalSettings:
-    return LocalSettings(model=str(tiny_directory), database=tmp_path / "chat.db")
-
-
-async def finish(events: AsyncGenerator[ResponseEvent]) -> ResponseDone:
-    """The terminal event, after holding the stream to its contract."""
-    async with aclosing(events):
-        seen = [event async for event in events]
-    assert isinstance(seen[0], ResponseCreated)
-    done = seen[-1]
-    assert isinstance(done, ResponseDone)
-    deltas = seen[1:-1]
-    assert all(isinstance(event, OutputTextDelta) for event in deltas)
-    assert "".join(e.delta for e in deltas if isinstance(e, OutputTextDelta)) == done.output_text
-    return done
 
 
 class Oracle:
@@ -365,37 +325,3 @@ def test_a_seed_makes_a_sampled_answer_repeatable(settings: LocalSettings) -> No
         assert len({first.output_ids, other.output_ids, *(d.output_ids for d in drawn)}) == 4
 
     serve(body, settings)
-
-
-def test_closing_ends_and_stores_what_runs(settings: LocalSettings) -> None:
-    """Leaving the service in mid-answer stores the partial as interrupted."""
-
-    async def body(service: ChatService) -> str:
-        conversation = await service.create_conversation()
-        events = service.send(conversation, "endless", LONG)
-        for _ in range(4):
-            await anext(events)
-        # Left open on purpose: close() must end it.
-        asyncio.get_running_loop().call_later(30, events.aclose)
-        return conversation
-
-    conversation = serve(body, settings)
-    assert settings.database is not None
-    with Store(settings.database) as store:
-        path = store.path(store.conversation(conversation).tip)
-        assert [m.role for m in path] == ["user", "assistant"]
-        assert path[-1].status == "interrupted"
-        assert path[-1].token_ids
-        assert store.verify() == []
-
-
-def test_a_turn_after_closing_is_refused(settings: LocalSettings) -> None:
-    """It raises EngineStopped and stores nothing, instead of waiting for ever."""
-
-    async def main() -> None:
-        async with open_service(replace(settings, threads=1)) as service:
-            conversation = await service.create_conversation()
-        with pytest.raises(EngineStopped, match="closing"):
-            await finish(service.send(conversation, "late", GREEDY))
-
-    asyncio.run(asyncio.wait_for(main(), 60))
