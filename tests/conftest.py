@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 # Triton decides between interpreter and compiler when a kernel module is imported.
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -25,6 +26,16 @@ settings.register_profile("radixchat", deadline=None)
 settings.load_profile("radixchat")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_configure() -> None:
+    """Start with the signals of a program that was started normally.
+
+    A shell ignores SIGINT in background jobs, nohup ignores SIGHUP, and children inherit that.
+    """
+    for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
