@@ -47,6 +47,9 @@ _HUB_ID = re.compile(
     rf"(?P<id>{_PART}/{_PART})(?::(?P<file>(?:{_PART}/)*{_PART}\.gguf))?", re.ASCII
 )
 
+# What a path begins with that no hub id does: one that leads nowhere is a file that is not there.
+_PATH_BEGINNINGS = ("/", "./", "../", "~")
+
 _logger = logging.getLogger(__name__)
 
 
@@ -83,7 +86,8 @@ class ModelStore:
     def find(self, name: str) -> Path | None:
         """The local path of a model, None when it would have to be fetched.
 
-        Raises ModelLoadError for a path that holds something else than a model.
+        Raises ModelLoadError for a name that nothing could be fetched by, and for a path that
+        holds something else than a model.
         """
         if name in self._pinned:
             path = self.root / f"{name}.gguf"
@@ -93,7 +97,7 @@ class ModelStore:
         if local is not None:
             return local
         hub = self._hub_path(name)
-        return hub if hub is not None and hub.exists() else None
+        return hub if hub.exists() else None
 
     def pull(self, name: str, progress: Progress) -> Path:
         """The local path of a model, fetched if it is not here.
@@ -140,12 +144,7 @@ class ModelStore:
 
     def _pull_from_hub(self, name: str, report: _Report) -> Path:
         final, match = self._hub_path(name), _HUB_ID.fullmatch(name)
-        if final is None or match is None:
-            raise ModelLoadError(
-                f"{_shown(name)} is no model: give {', '.join(self._pinned)}, the path of a .gguf "
-                "file or of a folder with config.json, or a hub id as org/name or "
-                "org/name:file.gguf"
-            )
+        assert match is not None, "a name that is no hub id has no hub path"
         with staging_folder(self.root, re.sub("[/:]", "--", name), report) as staging:
             if final.exists():
                 return final
@@ -191,10 +190,17 @@ class ModelStore:
         report.total = sum(file.num_bytes for file in files)
         check_room(self.root, report.total)
 
-    def _hub_path(self, name: str) -> Path | None:
+    def _hub_path(self, name: str) -> Path:
+        """Where what a hub id names lies, or will; ModelLoadError when it is no hub id."""
         match = _HUB_ID.fullmatch(name)
-        if match is None or ".." in name or "--" in match["id"] or len(name) > MAX_NAME:
-            return None
+        if match is None or ".." in name or "--" in match["id"]:
+            if name.endswith(".gguf") or name.startswith(_PATH_BEGINNINGS):
+                raise ModelLoadError(f"there is no file {_cut(name)}")
+            raise ModelLoadError(
+                f"{_shown(name)} is no model: give {', '.join(self._pinned)}, the path of a .gguf "
+                "file or of a folder with config.json, or a hub id as org/name or "
+                "org/name:file.gguf"
+            )
         if match["file"] is not None:
             return self.root / "gguf" / match["id"] / match["file"]
         return self.root / "hub" / match["id"]
@@ -244,4 +250,8 @@ def _bytes(path: Path) -> int:
 
 
 def _shown(name: str) -> str:
-    return repr(name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}…")
+    return repr(_cut(name))
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= SHOWN_NAME else f"{name[:SHOWN_NAME]}…"

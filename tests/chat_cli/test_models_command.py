@@ -43,11 +43,21 @@ def test_path_and_pull_of_a_folder(tiny_model: Path) -> None:
         assert (result.exit_code, result.stdout) == (0, f"{tiny_model}\n")
 
 
-def test_pull_of_nothing() -> None:
-    """A name that is no model exits with 69."""
-    result = models("pull", "./nowhere.gguf")
+@pytest.mark.parametrize("command", ["pull", "path"])
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("./nowhere.gguf", "error: there is no file ./nowhere.gguf\n"),
+        ("nosuch", "error: 'nosuch' is no model: "),
+        ("a/b/c", "error: 'a/b/c' is no model: "),
+    ],
+)
+def test_a_name_that_is_no_model(command: str, name: str, complaint: str) -> None:
+    """It exits with 69 at once: nothing says that it would be fetched, or how to."""
+    result = models(command, name)
     assert (result.exit_code, result.stdout) == (69, "")
-    assert "nowhere.gguf" in result.stderr
+    assert result.stderr.startswith(complaint)
+    assert "fetch" not in result.stderr
 
 
 def test_which_model_is_meant(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -320,9 +320,22 @@ def test_names_that_are_none_are_refused_before_anything_is_done(
     store = ModelStore(tmp_path / "models")
     with pytest.raises(ModelLoadError) as caught:
         store.pull(name, _ignore)
+    with pytest.raises(ModelLoadError, match=re.escape(str(caught.value))):
+        store.find(name)  # who asks before it says "fetching" need not say it
     assert "127.0.0.1" not in str(caught.value)
     assert len(str(caught.value)) < 400
     assert not store.root.exists() or _content(store.root) == []
+
+
+@pytest.mark.parametrize("name", ["no.gguf", "./no.gguf", "../no", "/no/such.gguf", "~/no.gguf"])
+def test_a_path_that_leads_nowhere_is_a_missing_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whoever gave a path is told that nothing is there, not what else a model could be."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(ModelLoadError, match=rf"^there is no file {re.escape(name)}$"):
+        ModelStore(tmp_path / "models").find(name)
 
 
 def test_local_paths_are_found_where_they_are(
