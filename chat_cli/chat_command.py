@@ -33,7 +33,8 @@ The answer goes to standard output, everything else to standard error. Ctrl-C st
 keeps what is there; a second within two seconds leaves.
 
 Every flag can be set by a variable RADIXCHAT_<FLAG> (RADIXCHAT_TOP_P=0.8) or in config.toml
-(top_p = 0.8). A flag wins over a variable, a variable over the file.
+(top_p = 0.8). A flag wins over a variable, a variable over the file. config.toml lies in
+RADIXCHAT_CONFIG_DIR, or else in the platform's configuration folder (Linux: ~/.config/radixchat).
 """
 
 
@@ -84,7 +85,13 @@ _CONVERSATION = _options(
     _option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
     _option("--session", metavar="ID", help="Continue this one (or a prefix of its id)."),
     _option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
-    _option("--db", "database", metavar="FILE", help="Where conversations are kept."),
+    _option(
+        "--db",
+        "database",
+        metavar="FILE",
+        show_default="sessions.db in RADIXCHAT_DATA_DIR, or else in the platform's data folder",
+        help="Where conversations are kept.",
+    ),
 )
 _MODEL = _options(
     _option(
@@ -94,10 +101,14 @@ _MODEL = _options(
         show_default="smollm2-135m",
         help="A model's name, a hub id, a .gguf file, or a folder.",
     ),
-    _count("--page-size", help="Tokens in a page of the cache."),
-    _count("--pool-tokens", help="Tokens that the cache holds."),
+    _count("--page-size", show_default="16", help="Tokens in a page of the cache."),
+    _count(
+        "--pool-tokens",
+        show_default="four contexts, at most a quarter of the memory",
+        help="Tokens that the cache holds.",
+    ),
     _option("--no-cache", is_flag=True, help="Compute every prompt from its start."),
-    _count("--threads", help="CPU threads."),
+    _count("--threads", show_default="all cores", help="CPU threads."),
 )
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(ChatSettings)}
 _SAMPLING = _options(

@@ -15,6 +15,11 @@ from radixchat.chat_cli.config import flag_name
 from radixchat.chat_cli.main import cli
 from radixchat.chat_cli.paths import config_file
 from radixchat.chat_cli.settings import ChatSettings
+from radixchat.engine.config import (
+    DEFAULT_PAGE_SIZE,
+    DEFAULT_POOL_CONTEXTS,
+    DEFAULT_POOL_MEMORY_SHARE,
+)
 from radixchat.engine.model_store import DEFAULT_MODEL
 
 
@@ -42,6 +47,18 @@ def test_defaults(tmp_path: Path) -> None:
 def test_help_names_the_default_model() -> None:
     """The model that the help promises is the one that is taken."""
     assert DEFAULT_MODEL in CliRunner().invoke(cli, ["chat", "--help"]).output
+
+
+def test_help_names_the_engine_s_defaults_and_the_files() -> None:
+    """What a flag is when it is not given, where the engine or the platform decides that."""
+    text = " ".join(CliRunner().invoke(cli, ["chat", "--help"]).output.split())
+    assert f"[default: ({DEFAULT_PAGE_SIZE}); x>=1]" in text
+    assert DEFAULT_POOL_CONTEXTS == 4
+    assert DEFAULT_POOL_MEMORY_SHARE == 1 / 4
+    assert "[default: (four contexts, at most a quarter of the memory); x>=1]" in text
+    assert "[default: (all cores); x>=1]" in text
+    assert "[default: (sessions.db in RADIXCHAT_DATA_DIR, or else in the platform's" in text
+    assert "config.toml lies in RADIXCHAT_CONFIG_DIR" in text
 
 
 def test_all_flags() -> None:
