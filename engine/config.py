@@ -21,6 +21,8 @@ DEFAULT_POOL_CONTEXTS = 4
 # Of the machine's memory, what the default pool may take at most.
 DEFAULT_POOL_MEMORY_SHARE = 0.25
 KV_ELEMENT_BYTES = 4
+# More than any machine's cores; OpenMP crashes the process at a hundred thousand.
+MAX_THREADS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be 1 or more")
+        if self.threads is not None and self.threads > MAX_THREADS:
+            raise ConfigError(f"threads is {self.threads}; allowed: 1 to {MAX_THREADS}")
         if self.max_step_tokens < self.max_running:
             raise ConfigError(
                 f"max_step_tokens is {self.max_step_tokens}, less than max_running; "

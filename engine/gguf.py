@@ -89,6 +89,8 @@ def read_gguf(path: Path) -> GGUFFile:
     Raises ModelLoadError for a file that is missing, not GGUF, cut off or damaged.
     """
     try:
+        if path.is_fifo():  # it would be waited for, for ever
+            raise ModelLoadError(f"{path} is a pipe, not a file")
         with path.open("rb", buffering=1 << 20) as file:
             return _Header(path, file).read()
     except OSError as error:

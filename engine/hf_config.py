@@ -67,8 +67,9 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def check_architectures(architectures: object, origin: object) -> str:
     """The one supported architecture of a config's list; ModelLoadError when it is another."""
-    if isinstance(architectures, list) and architectures and architectures[0] in FAMILIES:
-        return str(architectures[0])
+    first = architectures[0] if isinstance(architectures, list) and architectures else None
+    if isinstance(first, str) and first in FAMILIES:
+        return first
     raise ModelLoadError(
         f"{origin}: architecture {architectures!r} is not supported; supported: "
         f"{', '.join(FAMILIES)}"

@@ -27,6 +27,10 @@ from radixchat.engine.vocabulary import (
 
 Json = Any
 
+# Four times the largest vocabulary in use; an id above it is damage, and would cost the memory of
+# all ids below it.
+MAX_VOCABULARY = 1 << 20
+
 
 def read_json_vocabulary(path: Path) -> Vocabulary:
     """The vocabulary of the folder `path`.
@@ -53,6 +57,7 @@ def _read(path: Path, source: Json, settings: Json) -> Vocabulary:
             f'the tokenizer of {path} is of type "{model.get("type")}"; supported: "BPE"'
         )
     added = source["added_tokens"]
+    _check_added(added)
     plain = [token for token in added if _is_plain(token)]
     controls = {
         token["content"]: ControlToken(token["id"], token["lstrip"], token["rstrip"])
@@ -84,6 +89,15 @@ def _read(path: Path, source: Json, settings: Json) -> Vocabulary:
         skip_space=_skips_space(source["decoder"]),
         prefix_first=prefix_first,
     )
+
+
+def _check_added(added: Json) -> None:
+    """Raise ValueError for an added token without a text, or with an id that none has."""
+    for token in added:
+        if not isinstance(token["content"], str):
+            raise ValueError(f"an added token's content is {token['content']!r}")
+        if not isinstance(token["id"], int) or not 0 <= token["id"] < MAX_VOCABULARY:
+            raise ValueError(f"the id of {token['content']!r} is {token['id']!r}")
 
 
 def _empty_copy(path: Path, source: Json) -> tokenizers.Tokenizer:

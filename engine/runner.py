@@ -31,8 +31,11 @@ class Runner:
         )
 
     @torch.inference_mode()
-    def run(self, scheduled: Sequence[ScheduledRequest]) -> list[int]:
-        """Compute the scheduled tokens; one sampled token per item that `samples`, in order."""
+    def run(self, scheduled: Sequence[ScheduledRequest]) -> list[int | None]:
+        """Compute the scheduled tokens; one sampled token per item that `samples`, in order.
+
+        None where the logits are not finite: damaged weights, or an overflow.
+        """
         for item in scheduled:
             allocation = item.request.allocation
             assert allocation is not None
@@ -44,4 +47,6 @@ class Runner:
         if not requests:
             return []
         rows = [SampleRow(r.sampling, len(r.tokens)) for r in requests]
-        return sample(logits, rows)
+        finite = logits.isfinite().all(-1, keepdim=True)
+        tokens = sample(logits.where(finite, 0.0), rows)
+        return [token if ok else None for token, (ok,) in zip(tokens, finite.tolist(), strict=True)]

@@ -12,10 +12,15 @@ from collections import deque
 
 from radixchat.engine.batch import ScheduledRequest
 from radixchat.engine.config import EnginePlan
-from radixchat.engine.errors import EngineOverloaded
+from radixchat.engine.errors import EngineOverloaded, ModelLoadError, RadixChatError
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.stats import EngineStats
 from radixchat.radix.cache import PageCache
+
+NOT_FINITE = (
+    "the model computed logits that are not finite: its file is damaged, or its numbers overflow; "
+    "fetch it again, or take another"
+)
 
 
 class Scheduler:
@@ -79,8 +84,13 @@ class Scheduler:
             budget -= count
         return scheduled
 
-    def update(self, scheduled: list[ScheduledRequest], sampled: list[int]) -> list[TokenEvent]:
-        """Record a step: commit what was computed, append what was sampled, end who is done."""
+    def update(
+        self, scheduled: list[ScheduledRequest], sampled: list[int | None]
+    ) -> list[TokenEvent]:
+        """Record a step: commit what was computed, append what was sampled, end who is done.
+
+        A request whose token is None has no finite logits: it fails, and the others go on.
+        """
         tokens = iter(sampled)
         for item in scheduled:
             request, samples = item.request, item.samples
@@ -91,6 +101,9 @@ class Scheduler:
             if request.num_computed == request.num_prompt:
                 self._commit(request)
             token = next(tokens)
+            if token is None:
+                self._finish(request, FinishReason.FAILED, error=ModelLoadError(NOT_FINITE))
+                continue
             request.tokens.append(token)
             reason = self._reason_to_stop(request, token)
             if reason is None:
@@ -143,12 +156,18 @@ class Scheduler:
         self._waiting.appendleft(request)
         self.stats.preemptions += 1
 
-    def _finish(self, request: Request, reason: FinishReason, token: int | None = None) -> None:
+    def _finish(
+        self,
+        request: Request,
+        reason: FinishReason,
+        token: int | None = None,
+        error: RadixChatError | None = None,
+    ) -> None:
         if request.allocation is not None:
             self._release(request)
         else:
             self._waiting.remove(request)
-        self._events.append(TokenEvent(request.id, token, reason, request.usage()))
+        self._events.append(TokenEvent(request.id, token, reason, request.usage(), error))
         self.stats.finish(request, reason)
 
     def _release(self, request: Request) -> None:

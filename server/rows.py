@@ -275,11 +275,17 @@ def mark_used(db: Database, conversation: str) -> None:
 
 
 def _message(row: dict[str, Any]) -> Message:
-    unpacked = {"token_ids": unpack_ids(row["token_ids"]), "absolute": bool(row["absolute"])}
+    try:
+        unpacked = {"token_ids": unpack_ids(row["token_ids"]), "absolute": bool(row["absolute"])}
+    except TypeError as error:  # NULL where none can be
+        raise StoreError(f"message {row['id']} is damaged: {error}") from error
     return Message(**row | unpacked)
 
 
 def _response(row: dict[str, Any]) -> ResponseRow:
-    saved = Answer(row.pop("text"), unpack_ids(row.pop("token_ids")))
-    parsed = {key: json.loads(row[key] or "{}") for key in ("options", "usage", "timings")}
+    try:
+        saved = Answer(row.pop("text"), unpack_ids(row.pop("token_ids")))
+        parsed = {key: json.loads(row[key] or "{}") for key in ("options", "usage", "timings")}
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"response {row['id']} is damaged: {error}") from error
     return ResponseRow(saved=saved, **row | parsed)

@@ -264,6 +264,7 @@ class ChatService:
 
     async def _conversation(self, conversation: str) -> Conversation:
         def load() -> Conversation:
+            self._store.settle(conversation)
             tip = self._store.conversation(conversation).tip
             return Conversation(conversation, tuple(self._store.path(tip)))
 

@@ -149,7 +149,7 @@ class Store:
         Raises ConversationLocked where a turn is running or the tip is not `expected`;
         InvalidRequest where `new` is not a message of this conversation.
         """
-        self._recover_if_busy(conversation)
+        self.settle(conversation)
         with self._file.writing() as db:
             row = self._require_tip(db, conversation, expected)
             self._require_own(db, row, new)
@@ -176,7 +176,7 @@ class Store:
         """
         if user is not None:
             check_text("the message", user.text)
-        self._recover_if_busy(conversation)
+        self.settle(conversation)
         with self._file.explained():
             owner = self._owner.claim()
         id_, now = f"resp_{ULID()}", time.time()
@@ -285,6 +285,17 @@ class Store:
             if row.id in self._unsaved or not self._owner.is_alive(row.owner, row.updated_at)
         ]
 
+    def settle(self, conversation: str) -> None:
+        """End what a process that is gone has left running in the conversation.
+
+        Before its tip is read: a recovered answer moves it. In a transaction of its own, which
+        stays when what the caller does next is refused.
+        """
+        with self._file.reading() as db:
+            busy = rows.running_response(db, conversation)
+        if busy is not None:
+            self.recover()
+
     def verify(self) -> list[str]:
         """What is wrong with the file, in sentences; nothing when it is sound.
 
@@ -304,13 +315,6 @@ class Store:
         except StoreError as error:
             problems.append(str(error))
         return problems
-
-    def _recover_if_busy(self, conversation: str) -> None:
-        """In a transaction of its own, which stays when the caller's is refused."""
-        with self._file.reading() as db:
-            busy = rows.running_response(db, conversation)
-        if busy is not None:
-            self.recover()
 
     def _require_tip(
         self, db: Database, conversation: str, expected: str | None

@@ -49,10 +49,12 @@ class StoreFile:
                 _create(path)
             connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         self._connection = connection
+        self._identity: tuple[int, int] | None = None
         try:
             with self.explained():
                 self._db = Database(connection, strict=True, execute_plugins=False)
                 self._prepare()
+                self._identity = self._file_identity()
         except BaseException:
             connection.close()
             raise
@@ -69,7 +71,8 @@ class StoreFile:
 
         BEGIN IMMEDIATE takes the write lock first, and waits for it. (`Database.atomic` begins
         DEFERRED: two processes that both read and then write would fail instead of waiting.)
-        Raises StoreError.
+        Raises StoreError, also where the path names another file than the one that was opened:
+        what is written to a deleted file is lost without any error of SQLite's.
         """
         with self.explained():
             self._begin()
@@ -89,6 +92,7 @@ class StoreFile:
         processes: the longest wait is 0.13 s, against 1.9 s.
         """
         run = self._connection.execute
+        self._require_same_file()
         run("PRAGMA busy_timeout = 0")
         give_up = time.monotonic() + BUSY_SECONDS
         try:
@@ -102,6 +106,26 @@ class StoreFile:
                 time.sleep(0.001 + 0.002 * random.random())
         finally:
             run(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+    def _file_identity(self) -> tuple[int, int] | None:
+        """Device and inode that the path names; None in memory."""
+        if self.in_memory:
+            return None
+        status = self.path.stat()
+        return status.st_dev, status.st_ino
+
+    def _require_same_file(self) -> None:
+        if self._identity is None:  # in memory, or still being opened
+            return
+        try:
+            same = self._identity == self._file_identity()
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise StoreError(
+                f"{self.path} was deleted or replaced while it was in use; what follows would be "
+                "lost: start again, or put the file back"
+            )
 
     def close(self) -> None:
         """Close the connection; a second time does nothing."""
@@ -175,6 +199,8 @@ class StoreFile:
             raise StoreError(f"{self.path} {cause} ({error})") from error
         except OSError as error:
             raise StoreError(f"{self.path} cannot be used: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:  # the sqlite3 module's way to say it of a schema
+            raise StoreError(f"{self.path} {_CAUSES[sqlite3.SQLITE_CORRUPT]} ({error})") from error
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:

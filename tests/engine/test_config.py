@@ -15,6 +15,8 @@ from radixchat.tests.engine.test_rope import config as model_config
         ({"page_size": 0}, "page_size is 0"),
         ({"pool_tokens": -5}, "pool_tokens is -5"),
         ({"threads": 0}, "threads is 0"),
+        ({"threads": 1025}, "threads is 1025.*1024"),
+        ({"threads": 10**11}, "threads is 100000000000"),
         ({"max_waiting": -1}, "max_waiting is -1"),
         ({"max_step_tokens": 4, "max_running": 8}, "max_step_tokens is 4.*8 or more"),
     ],

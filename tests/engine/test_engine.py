@@ -11,7 +11,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from radixchat.engine.engine import Engine
-from radixchat.engine.errors import EngineOverloaded, PromptTooLong
+from radixchat.engine.errors import EngineOverloaded, ModelLoadError, PromptTooLong
 from radixchat.engine.request import FinishReason, Request, SamplingParams
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests import tiny_model
@@ -348,3 +348,30 @@ def test_usage_adds_up(tiny: Checkpoint) -> None:
         written += outcome.usage.cache_write_tokens
     assert written == engine.cache.num_cached_tokens
     assert all(a.usage != b.usage for a, b in pairwise(outcomes))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_request_without_finite_logits_fails_alone(
+    tiny: Checkpoint, naive: Engine, temperature: float
+) -> None:
+    """One damaged embedding: who uses it is told so, who runs beside it is answered."""
+    tensors = {name: tensor.clone() for name, tensor in tiny.tensors.items()}
+    tensors["embed_tokens.weight"][249] = torch.nan
+    # The head is tied to the embedding: a head of its own keeps the damage to who reads it.
+    tensors["lm_head.weight"] = tiny.tensors["embed_tokens.weight"]
+    config = replace(tiny.config, tied_embeddings=False)
+    engine = make_engine(replace(tiny, tensors=tensors, config=config))
+    sampling = SamplingParams(temperature=temperature, max_tokens=8)
+    good = [token % 249 for token in prompt(20)]
+    for request in (Request(0, [249, 1, 2], sampling), Request(1, good.copy(), sampling)):
+        engine.submit(request)
+    events = []
+    while engine.has_work:
+        events += engine.step()
+        engine.cache.check()
+    failed = [event for event in events if event.request_id == 0]
+    assert [event.finish for event in failed] == [FinishReason.FAILED]
+    assert isinstance(failed[0].error, ModelLoadError)
+    answered = [event.token for event in events if event.request_id == 1]
+    if 249 not in answered:
+        assert answered == answer(naive, good, sampling).tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from pathlib import Path
@@ -132,3 +133,10 @@ def test_fingerprints_tell_files_apart_and_not_their_places(file: Path, tmp_path
     content[tensor.offset] ^= 1
     copy.write_bytes(content)
     assert read_gguf(copy).fingerprint() != read_gguf(file).fingerprint()
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """Nobody may ever write to it."""
+    os.mkfifo(tmp_path / "x.gguf")
+    with pytest.raises(ModelLoadError, match="a pipe, not a file"):
+        read_gguf(tmp_path / "x.gguf")

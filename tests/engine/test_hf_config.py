@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,10 @@ def test_a_missing_or_damaged_file_is_named(
         (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ModelLoadError, match=rf"config\.json.*{message}"):
         read_hf_config(tmp_path)
+
+
+@pytest.mark.parametrize("architectures", [[["x"]], [{}], [None], [], "LlamaForCausalLM", None])
+def test_an_odd_architecture_is_refused(tmp_path: Path, architectures: object) -> None:
+    """Whatever stands there, the error shows it."""
+    with pytest.raises(ModelLoadError, match=re.escape(repr(architectures))):
+        _read(tmp_path, architectures=architectures)

@@ -252,3 +252,13 @@ def test_a_damaged_file_is_named(folder: Path, name: str, content: str, message:
     (folder / name).write_text(content, encoding="utf-8")
     with pytest.raises(ModelLoadError, match=f"{name}.*{message}"):
         Tokenizer.from_directory(folder)
+
+
+@pytest.mark.parametrize("changes", [{"content": 1.5}, {"id": -1}, {"id": 2**40}, {"id": "7"}])
+def test_an_impossible_added_token_is_refused(folder: Path, changes: dict[str, Any]) -> None:
+    """Before memory is taken for the ids below it."""
+    source = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    source["added_tokens"][0].update(changes)
+    write(folder, "tokenizer.json", source)
+    with pytest.raises(ModelLoadError, match=r"tokenizer\.json is damaged"):
+        Tokenizer.from_directory(folder)

@@ -319,3 +319,44 @@ def test_path_of_a_loop_ends(tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="no whole path"):
             store.path(tip)
         assert store.verify() != []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_goes_away_is_told_at_the_next_turn(tmp_path: Path, replaced: bool) -> None:
+    """What SQLite would write to a deleted file without a word is refused, and said."""
+    path = tmp_path / "s.db"
+    store = Store(path)
+    conversation = store.create_conversation()
+    begun = begin(store, conversation).id
+    for file in tmp_path.glob("s.db*"):
+        if "owner" not in file.name:
+            file.unlink()
+    if replaced:
+        Store(path).close()
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        finish(store, begun)
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        store.create_conversation()
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        store.close()  # the answer that could not be stored has nowhere to go
+
+
+def test_a_row_that_cannot_be_is_named(tmp_path: Path) -> None:
+    """NULL where ids should be: verify says which message, a read raises StoreError."""
+    path = tmp_path / "s.db"
+    with Store(path) as store:
+        conversation = store.create_conversation()
+        answer = say(store, conversation)
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_master SET sql = replace(sql, 'NOT NULL', '')")
+    connection.commit()
+    connection.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE message SET token_ids = NULL WHERE id = ?", [answer])
+    connection.commit()
+    connection.close()
+    with Store(path) as store:
+        assert any(str(answer) in problem for problem in store.verify())
+        with pytest.raises(StoreError, match="damaged"):
+            store.path(answer)

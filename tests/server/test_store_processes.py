@@ -109,6 +109,19 @@ def test_killed_process_is_recovered_by_one_that_is_open(spawn: Spawn, tmp_path:
         check_recovered(store, held)
 
 
+def test_a_conversation_that_is_settled_first_goes_on_at_once(spawn: Spawn, tmp_path: Path) -> None:
+    """The tip that is read is the recovered answer's, so the next turn is not refused."""
+    with Store(tmp_path / "s.db") as store:
+        process = spawn("hold", tmp_path / "s.db")
+        held = facts(process)
+        store.settle(held["conversation"])  # a live process keeps what it has
+        assert store.conversation(held["conversation"]).tip == held["question"]
+        process.kill()
+        process.wait()
+        store.settle(held["conversation"])
+        check_recovered(store, held)
+
+
 @pytest.mark.parametrize("stopped", [False, True])
 def test_live_process_is_not_robbed(spawn: Spawn, tmp_path: Path, stopped: bool) -> None:
     """A process that runs, or sleeps for hours, keeps its response whoever opens the file."""
