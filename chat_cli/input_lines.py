@@ -9,7 +9,11 @@ import asyncio
 import os
 from collections.abc import Callable
 
+from radixchat.server.protocol import InvalidRequest
+
 _CHUNK = 1 << 16
+# More text than any context holds; an input without an end must not take all memory.
+MAX_BYTES = 16 << 20
 
 
 class InputLines:
@@ -30,8 +34,12 @@ class InputLines:
         return self
 
     async def __anext__(self) -> str:
-        """The next line. Raises OSError."""
+        """The next line. Raises OSError; InvalidRequest for a line beyond MAX_BYTES."""
         while (end := self._buffer.find(b"\n", self._searched)) < 0 and not self._ended:
+            if len(self._buffer) > MAX_BYTES:
+                raise InvalidRequest(
+                    f"line {self._count + 1} of standard input has more than {MAX_BYTES >> 20} MiB"
+                )
             self._searched = len(self._buffer)
             await self._fill()
         if end < 0 and not self._buffer:

@@ -22,7 +22,7 @@ from radixchat.chat_cli.client import ChatClient, open_client
 from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.guard import guarded
-from radixchat.chat_cli.input_lines import InputLines, decode
+from radixchat.chat_cli.input_lines import MAX_BYTES, InputLines, decode
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.model_download import find_or_fetch
 from radixchat.chat_cli.paths import history_file
@@ -30,7 +30,7 @@ from radixchat.chat_cli.script import run_lines, run_question
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.chat_cli.streams import STDIN, Streams
 from radixchat.chat_cli.tail import show_tail
-from radixchat.server.protocol import MessageView
+from radixchat.server.protocol import InvalidRequest, MessageView
 
 _PATIENCE_SECONDS = 1.0
 
@@ -46,7 +46,9 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
             _ensure_model(settings.model, streams)
             return asyncio.run(_chat(settings, streams, command, interrupts))
 
-        return guarded(work, streams.notes.error)
+        code = guarded(work, streams.notes.error)
+        # A closed terminal ends the run as a signal, whichever write to it failed meanwhile.
+        return code if interrupts.leaving is None else interrupts.leaving
 
 
 def _ask(question: str, streams: Streams) -> Command:
@@ -71,7 +73,10 @@ def _all_input(streams: Streams) -> str:
         return ""
     if not sys.stdin.isatty() and not select.select([STDIN], [], [], _PATIENCE_SECONDS)[0]:
         streams.notes.note("waiting for standard input to end; `< /dev/null` if there is none")
-    return decode(sys.stdin.buffer.read(), "standard input", streams.notes.note)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InvalidRequest(f"standard input has more than {MAX_BYTES >> 20} MiB")
+    return decode(data, "standard input", streams.notes.note)
 
 
 def _ensure_model(name: str, streams: Streams) -> None:

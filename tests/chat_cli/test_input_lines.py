@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from radixchat.chat_cli.input_lines import InputLines, decode
+from radixchat.chat_cli.input_lines import MAX_BYTES, InputLines, decode
+from radixchat.server.protocol import InvalidRequest
 
 
 def lines_of(path: Path) -> tuple[list[str], list[str]]:
@@ -84,3 +85,13 @@ def test_a_line_comes_when_it_is_written() -> None:
 def test_decode() -> None:
     """Text without a mark is itself."""
     assert decode("Größe".encode(), "x", pytest.fail) == "Größe"
+
+
+def test_a_line_without_an_end_is_refused(tmp_path: Path) -> None:
+    """Before it has taken the memory; one of just the size is read."""
+    path = tmp_path / "lines"
+    path.write_bytes(b"x" * MAX_BYTES + b"\nnext\n")
+    assert [len(line) for line in lines_of(path)[0]] == [MAX_BYTES, 4]
+    path.write_bytes(b"first\n" + b"x" * (MAX_BYTES + (1 << 20)))
+    with pytest.raises(InvalidRequest, match=r"line 2 .* more than 16 MiB"):
+        lines_of(path)
