@@ -46,8 +46,12 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
             _ensure_model(settings.model, streams)
             return asyncio.run(_chat(settings, streams, command, interrupts))
 
-        code = guarded(work, streams.notes.error)
-        # A closed terminal ends the run as a signal, whichever write to it failed meanwhile.
+        def show(error: str) -> None:
+            # A closed terminal ends the run as a signal; no write to it counts as an error.
+            if interrupts.leaving is None:
+                streams.notes.error(error)
+
+        code = guarded(work, show)
         return code if interrupts.leaving is None else interrupts.leaving
 
 
