@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from rich.cells import cell_len
 
 _TOKEN = re.compile(r"\x1b\[(?P<args>[?>0-9;]*)(?P<final>[A-Za-z])|\x1b.|[\s\S]")
+_UNFINISHED = re.compile(r"\x1b(\[[?>0-9;]*)?\Z")
 _IGNORED = {"m", "h", "l", "n"}
 
 
@@ -37,9 +38,14 @@ class TerminalScreen:
         self._y = 0  # absolute: 0 is the first row of the scrollback
         self._x = 0
         self._wraps = True
+        self._unfinished = ""  # the beginning of a sequence that the next output ends
 
     def feed(self, output: str) -> None:
         """Show output; LF also returns to the first column, as the terminal driver does it."""
+        output = self._unfinished + output
+        unfinished = _UNFINISHED.search(output)
+        self._unfinished = unfinished[0] if unfinished else ""
+        output = output.removesuffix(self._unfinished)
         for token in _TOKEN.finditer(output):
             if token["final"] is not None:
                 self._control(token["args"], token["final"])

@@ -46,3 +46,11 @@ def test_unknown_sequences_fail() -> None:
         TerminalScreen(4, 3).feed("\x1b[3S")
     with pytest.raises(AssertionError, match="control character"):
         TerminalScreen(4, 3).feed("\x05")
+
+
+def test_a_sequence_in_pieces() -> None:
+    """What is read of a program may end anywhere in a sequence."""
+    screen = TerminalScreen(10, 2)
+    for piece in ("ab\x1b", "[", "1", "Dc\x1b[?25", "l", "d"):
+        screen.feed(piece)
+    assert screen.lines == ["acd"]
