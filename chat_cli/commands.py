@@ -78,6 +78,7 @@ HELP: Mapping[str, str] = MappingProxyType(
 )
 
 HOW_TO_LEAVE = "Ctrl-D or /exit leaves, /help lists the commands"
+HOW_TO_EDIT = "Enter sends the new text; Ctrl-C clears it, Ctrl-C or Ctrl-D then leaves the edit"
 
 _WITHOUT_ARGUMENT: Mapping[str, Command] = MappingProxyType(
     {
@@ -113,6 +114,25 @@ def parse(line: str) -> Command:
             f"(/{word} … sends a message that begins with {word})"
         )
     return command
+
+
+def parse_edited(line: str, turn: int) -> Edit | Misunderstood:
+    """What a line means as the new text of a user turn: a text, but never a command."""
+    command = parse(line)
+    if isinstance(command, Say):
+        return Edit(turn, command.text)
+    if isinstance(command, Misunderstood):
+        return command
+    word = line.split()[0]
+    return Misunderstood(
+        f"{word} is no new text, nothing was sent; Ctrl-D at an empty line leaves the edit "
+        f"(/{word} … sends a text that begins with {word})"
+    )
+
+
+def line_of(text: str) -> str:
+    """The line that is read as this message."""
+    return f"/{text}" if text.startswith("/") else text
 
 
 def _edit(argument: str) -> Command:

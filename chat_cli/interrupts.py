@@ -54,15 +54,17 @@ class Interrupts:
     """The signals of one run, as a context manager.
 
     interrupt_leaves: a first Ctrl-C stops and leaves; otherwise it stops only. before_exit is
-    called when the process must end at once: it restores the terminal. leaving: the exit code
-    with which a signal has asked to leave. stopped_by: who stopped the last answer, "you" or the
-    name of a signal.
+    called when the process must end at once: it restores the terminal. on_interrupt is called at
+    every Ctrl-C that stops something, from the handler: it drops what was typed ahead. leaving:
+    the exit code with which a signal has asked to leave. stopped_by: who stopped the last answer,
+    "you" or the name of a signal.
     """
 
     def __init__(self, *, interrupt_leaves: bool) -> None:
         self.leaving: int | None = None
         self.stopped_by: str | None = None
         self.before_exit: Callable[[], None] | None = None
+        self.on_interrupt: Callable[[], None] | None = None
         self._interrupt_leaves = interrupt_leaves
         self._target: Target | None = None
         self._stopped_at: float | None = None
@@ -131,6 +133,8 @@ class Interrupts:
         if target is None:
             self.leave(code, ABANDONING_SECONDS)
             raise SystemExit(code)
+        if number == signal.SIGINT and self.on_interrupt is not None:
+            self.on_interrupt()
         if number == signal.SIGINT and self.stopped_recently:
             self.leave(code, ABANDONING_SECONDS)
             target.abandon()

@@ -12,6 +12,7 @@ from typing import TextIO
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
@@ -74,6 +75,17 @@ class Prompt:
         if reading.cancelled():
             raise PromptInterrupted
         return reading.result()
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether keys that came together with the last entry wait for the next one."""
+        keys = get_typeahead(self._session.input)
+        store_typeahead(self._session.input, keys)
+        return bool(keys)
+
+    def drop_keys(self) -> None:
+        """Forget them; from a signal handler too."""
+        clear_typeahead(self._session.input)
 
 
 def _output(screen: TextIO, *, dumb: bool) -> Output:

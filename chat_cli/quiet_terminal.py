@@ -1,6 +1,6 @@
 """The terminal while an answer streams: what is typed meanwhile is kept, and not shown.
 
-Owns the terminal's modes between two prompts, also across Ctrl-Z. Without it, keys would echo into
+Owns the terminal's modes between two prompts, also across Ctrl-Z, and the keys that wait. Without it, keys would echo into
 the live rows, and a paste would arrive as so many lines instead of one message. Knows no prompt
 and no answer.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import termios
 from collections.abc import Iterator
@@ -42,6 +43,16 @@ class QuietTerminal:
             signal.signal(signal.SIGCONT, resume)
             self.restore()
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether something was typed since the block began; asked in it."""
+        return bool(select.select([self._fd], [], [], 0)[0])
+
+    def drop_keys(self) -> None:
+        """Forget what was typed since the block began; from a signal handler too."""
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+
     def restore(self) -> None:
         """As the terminal was at the start; harmless when it is gone."""
         # RuntimeError: a signal handler met the screen in the middle of a write.
@@ -52,7 +63,8 @@ class QuietTerminal:
     def _silence(self) -> None:
         attributes = termios.tcgetattr(self._fd)
         attributes[3] &= ~(termios.ECHO | termios.ICANON)
-        attributes[3] |= termios.NOFLSH  # Ctrl-C must not throw away what was typed before it
+        # Ctrl-C would throw away not only what was typed, but what the answer is writing too.
+        attributes[3] |= termios.NOFLSH
         attributes[6][termios.VMIN], attributes[6][termios.VTIME] = 1, 0
         # TCSANOW: unlike TCSAFLUSH it keeps what was typed already.
         termios.tcsetattr(self._fd, termios.TCSANOW, attributes)

@@ -8,7 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Edit, Leave, parse
+from radixchat.chat_cli.commands import (
+    HOW_TO_EDIT,
+    HOW_TO_LEAVE,
+    Command,
+    Edit,
+    Leave,
+    Say,
+    line_of,
+    parse,
+    parse_edited,
+)
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.interrupts import ABANDONING_SECONDS, Interrupts, Target
 from radixchat.chat_cli.notes import Notes
@@ -32,8 +42,8 @@ class Draft:
         return _PROMPT if self.turn is None else f"edit {self.turn}{_PROMPT}"
 
     def command(self, entry: str) -> Command:
-        """What an entry means here: the new text of an edited turn is no command."""
-        return parse(entry) if self.turn is None else Edit(self.turn, entry)
+        """What an entry means here."""
+        return parse(entry) if self.turn is None else parse_edited(entry, self.turn)
 
 
 class Repl:
@@ -55,6 +65,7 @@ class Repl:
 
     async def run(self) -> int:
         """The exit code: what was refused or failed has been shown, and is none."""
+        self._interrupts.on_interrupt = self._drop_keys
         # Between a prompt and an answer there is nothing to stop; a Ctrl-C must not end the chat.
         with self._interrupts.directed_to(Target(self._interrupts.note_stop, lambda: None)):
             return await self._run()
@@ -65,7 +76,10 @@ class Repl:
             try:
                 entry = await self._prompt.read(draft.prompt, draft.text)
             except EOFError:
-                break
+                if draft.turn is None:
+                    break
+                draft = Draft()
+                continue
             except PromptInterrupted:
                 self._interrupted(draft)
                 draft = Draft()
@@ -73,14 +87,9 @@ class Repl:
             command = draft.command(entry)
             if isinstance(command, Leave):
                 break
-            if not entry.strip():
-                draft = Draft()
-            elif isinstance(command, Edit) and command.text is None:
-                draft = await self._draft_of(command.turn)
-            else:
-                draft = await self._perform(command, Draft(entry, draft.turn))
-                if self._dialogue.engine_failed:
-                    return exit_codes.ERROR
+            draft = await self._follow(command, Draft(entry, draft.turn))
+            if self._dialogue.engine_failed:
+                return exit_codes.ERROR
         return exit_codes.OK if self._interrupts.leaving is None else self._interrupts.leaving
 
     def _interrupted(self, draft: Draft) -> None:
@@ -91,11 +100,41 @@ class Repl:
         elif draft.turn is None:
             self._notes.aside(HOW_TO_LEAVE)
 
+    async def _follow(self, command: Command, entered: Draft) -> Draft:
+        """Do what was entered; the next draft."""
+        if not entered.text.strip():
+            return Draft()
+        if isinstance(command, Edit) and entered.turn is None:
+            draft = await self._draft_of(command.turn)
+            if draft.turn is None:
+                return draft
+            if command.text is None:
+                self._notes.aside(HOW_TO_EDIT)
+                return draft
+            entered = Draft(line_of(command.text), draft.turn)
+        return await self._perform(command, entered)
+
     async def _perform(self, command: Command, entered: Draft) -> Draft:
-        """Perform it; the next draft: empty, or what was entered if it was refused."""
+        """Perform it; the next draft: what was entered, if it is a message that was refused.
+
+        A command is not given back: whatever is typed next would become a part of it. Nor is a
+        message when keys wait already, which were meant for an empty line.
+        """
         with self._terminal.quiet():
             refusal = await self._dialogue.perform(command)
-        return Draft() if refusal is None else entered
+            keys_wait = self._terminal.has_keys or self._prompt.has_keys
+        if refusal is None:
+            return Draft()
+        if not isinstance(command, Say | Edit):
+            return Draft(turn=entered.turn)
+        if keys_wait:
+            self._notes.note("your message was not sent; Up brings it back")
+            return Draft()
+        return entered
+
+    def _drop_keys(self) -> None:
+        self._terminal.drop_keys()
+        self._prompt.drop_keys()
 
     async def _draft_of(self, turn: int | None) -> Draft:
         """The text of a user turn, to be changed; the last one for None."""
@@ -112,4 +151,4 @@ class Repl:
                 else "there is no message to edit yet"
             )
             return Draft()
-        return Draft(texts[number - 1], number)
+        return Draft(line_of(texts[number - 1]), number)

@@ -16,7 +16,9 @@ from radixchat.chat_cli.commands import (
     ShowStats,
     StartNew,
     Undo,
+    line_of,
     parse,
+    parse_edited,
 )
 
 
@@ -85,3 +87,18 @@ def test_help_names_parse() -> None:
     """The help lists what parse understands."""
     for name in HELP:
         assert not isinstance(parse(name.replace(" N", " 1")), Misunderstood)
+
+
+@pytest.mark.parametrize("line", ["/exit", "/exit now", "/regen", "/edit 2 two", "/bogus", "/"])
+def test_no_command_is_an_edited_text(line: str) -> None:
+    """What is or looks like a command is refused as a message's new text."""
+    refused = parse_edited(line, 1)
+    assert isinstance(refused, Misunderstood)
+    assert "nothing was sent" in refused.reason
+
+
+@pytest.mark.parametrize("text", ["hello", "/exit", "//exit", "a\n/exit", " /"])
+def test_every_text_has_its_line(text: str) -> None:
+    """The line of a text is read as that text, at the prompt and in an edit."""
+    assert parse(line_of(text)) == Say(text)
+    assert parse_edited(line_of(text), 3) == Edit(3, text)

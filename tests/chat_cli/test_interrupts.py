@@ -46,6 +46,18 @@ def test_first_and_second_interrupt() -> None:
         assert interrupts.leaving == 130
 
 
+def test_what_an_interrupt_drops() -> None:
+    """Every Ctrl-C tells of itself before it stops something; SIGTERM does not."""
+    with Interrupts(interrupt_leaves=False) as interrupts:
+        answer = Answer(interrupts)
+        interrupts.on_interrupt = lambda: answer.calls.append("drop")
+        with interrupts.directed_to(answer.target()):
+            send(signal.SIGINT)
+            interrupts.note_start()
+            send(signal.SIGTERM)
+        assert answer.calls == ["drop", "stop", "stop"]
+
+
 def test_a_late_second_interrupt_stops_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two Ctrl-C far apart are two stops."""
     monkeypatch.setattr(module, "SECOND_PRESS_SECONDS", 0.01)

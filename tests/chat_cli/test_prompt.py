@@ -72,6 +72,26 @@ def test_draft(tmp_path: Path) -> None:
     assert read("\x03other\r", tmp_path, draft="some") == "other"
 
 
+@pytest.mark.parametrize("drops", [False, True])
+def test_keys_after_an_entry(tmp_path: Path, *, drops: bool) -> None:
+    """Keys that came with an entry wait for the next one, unless they are dropped."""
+
+    async def twice(pipe: PipeInput) -> str:
+        prompt = _prompt(pipe, tmp_path)
+        assert not prompt.has_keys
+        pipe.send_text("first\rsecond\r")
+        assert await prompt.read("> ", "") == "first"
+        assert prompt.has_keys
+        if drops:
+            prompt.drop_keys()
+            assert not prompt.has_keys
+            pipe.send_text("third\r")
+        return await asyncio.wait_for(prompt.read("> ", ""), 5)
+
+    with create_pipe_input() as pipe:
+        assert asyncio.run(twice(pipe)) == ("third" if drops else "second")
+
+
 def test_history_across_runs(tmp_path: Path) -> None:
     """Up brings back the last entry, of several lines too."""
     assert read("first\r", tmp_path) == "first"

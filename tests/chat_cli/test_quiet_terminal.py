@@ -45,13 +45,31 @@ def test_keys_are_kept() -> None:
     leader, follower = pty.openpty()
     terminal = QuietTerminal(follower, None)
     with terminal.quiet():
+        assert not terminal.has_keys
         os.write(leader, b"next")
+        assert terminal.has_keys
         assert os.read(follower, 100) == b"next"
     os.set_blocking(leader, False)
     with pytest.raises(BlockingIOError):
         os.read(leader, 100)
     os.close(follower)
     os.close(leader)
+
+
+def test_keys_are_dropped() -> None:
+    """What was typed before is forgotten, what is typed afterwards is not."""
+    leader, follower = pty.openpty()
+    terminal = QuietTerminal(follower, None)
+    with terminal.quiet():
+        os.write(leader, b"blind\r")
+        assert terminal.has_keys
+        terminal.drop_keys()
+        assert not terminal.has_keys
+        os.write(leader, b"seen")
+        assert os.read(follower, 100) == b"seen"
+    os.close(follower)
+    os.close(leader)
+    terminal.drop_keys()  # a terminal that is gone has none
 
 
 QUIET = """

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.tests.chat_cli.chat_terminal import COMMAND, ChatTerminal
+from radixchat.tests.chat_cli.scripted import messages_of, tiny_settings
 
 BRIEF = ("--temperature", "0", "--max-tokens", "12", "--threads", "1")
 SHELL_COMMAND = shlex.join(COMMAND)
@@ -44,12 +45,10 @@ def test_a_conversation(chat: ChatTerminal) -> None:
 
     chat.enter("/exitfoo")
     chat.wait_for("error: no command /exitfoo")
-    chat.wait_for(r"^> /exitfoo\Z")  # given back
-    chat.type("\x03")
     chat.wait_for(r"^> ?\Z")
 
     chat.enter("/edit 1")
-    chat.wait_for(r"^edit 1> hello\Z")
+    chat.wait_for(r"^Enter sends the new text; .*\nedit 1> hello\Z")
     chat.enter(" again")
     chat.answered(3)
 
@@ -59,8 +58,7 @@ def test_a_conversation(chat: ChatTerminal) -> None:
     chat.wait_for("taken back: hello again")
     chat.enter("/regen")
     chat.wait_for("error: .*no turn")
-    chat.wait_for(r"^> /regen\Z")
-    chat.type("\x03")
+    chat.wait_for(r"^> ?\Z")
     chat.enter("/stats")
     chat.wait_for("cached tokens +[1-9]")
 
@@ -72,22 +70,78 @@ def test_a_conversation(chat: ChatTerminal) -> None:
 
 
 def test_stopping_and_continuing(model: Path) -> None:
-    """Ctrl-C stops the answer, keys typed meanwhile wait, a second Ctrl-C leaves."""
+    """Ctrl-C stops the answer and forgets the keys before it; a second Ctrl-C leaves."""
     with ChatTerminal("chat", *LONG) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
         chat.wait_for(r"> first\n(?s:.)*\S\S\S")
-        chat.type("\x1b[200~typed\rahead\x1b[201~")
-        chat.type("\x03")
+        chat.type("blind\rlines\r/new\r\x03")
         chat.wait_for("stopped by you")
-        chat.wait_for(r"^> typed\n  ahead\Z")
-        chat.enter("")
-        chat.wait_for(r"  ahead\n(?s:.)*\S\S\S")
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("second")
+        chat.wait_for(r"> second\n(?s:.)*\S\S\S")
+        assert "blind" not in chat.text
+        assert "lines" not in chat.text
         chat.type("\x03")
         chat.wait_for("stopped by you", times=2)
         chat.type("\x03")
         assert chat.exit_code() == 130
         assert "Traceback" not in chat.text
+
+
+def test_what_a_refusal_leaves_in_the_line(model: Path, tmp_path: Path) -> None:
+    """A message is given back unless keys wait; a command is not, so nothing is added to it."""
+    long = "\x1b[200~" + "word " * 5000 + "\x1b[201~END"
+    with ChatTerminal("chat", *BRIEF, columns=200) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.type("/undo\r/regen\rhello\r")
+        chat.answered(1)
+        assert chat.text.count("error: the conversation has no turn yet") == 2
+
+        chat.enter(long)
+        chat.wait_for(r"error: the prompt has (?s:.)*END\Z")
+        chat.type("\x03")
+        chat.wait_for(r"^> ?\Z")
+        chat.type(long + "\rhi\r")
+        chat.wait_for("note: your message was not sent; Up brings it back")
+        chat.answered(2)
+        assert "ENDhi" not in chat.text
+        chat.type("\x1b[A\x1b[A")
+        chat.wait_for(r"END\Z")
+        chat.type("\x03\x04")
+        assert chat.exit_code() == 0
+    assert user_messages(model, tmp_path) == ["hello", "hi"]
+
+
+def test_leaving_an_edit(chat: ChatTerminal, model: Path, tmp_path: Path) -> None:
+    """Ctrl-D and Ctrl-C leave it and not the chat; a command in it is refused, never sent."""
+    chat.enter("//one")
+    chat.answered(1)
+    for key in ("\x04", "\x03"):
+        chat.enter("/edit")
+        chat.wait_for(r"^edit 1> //one\Z")
+        chat.type("\x03")
+        chat.wait_for(r"^edit 1> ?\Z")
+        chat.type(key)
+        chat.wait_for(r"^> ?\Z")
+    chat.enter("/edit 1")
+    chat.wait_for(r"^edit 1> //one\Z")
+    chat.type("\x03")
+    for command, complaint in (("/exit", "/exit is no new text"), ("/bogus", "no command /bogus")):
+        chat.enter(command)
+        chat.wait_for(f"error: {complaint}")
+        chat.wait_for(r"^edit 1> ?\Z")
+    chat.enter("//two")
+    chat.answered(2)
+    chat.type("\x04")
+    assert chat.exit_code() == 0
+    assert user_messages(model, tmp_path) == ["/two"]
+
+
+def user_messages(model: Path, folder: Path) -> list[str]:
+    """The user's messages of the only conversation."""
+    settings = tiny_settings(model, folder / "data" / "sessions.db")
+    return [message.text for message in messages_of(settings) if message.role == "user"]
 
 
 @pytest.mark.slow
