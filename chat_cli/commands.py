@@ -78,7 +78,7 @@ HELP: Mapping[str, str] = MappingProxyType(
 )
 
 HOW_TO_LEAVE = "Ctrl-D or /exit leaves, /help lists the commands"
-HOW_TO_EDIT = "Enter sends the new text; Ctrl-C clears it, Ctrl-C or Ctrl-D then leaves the edit"
+HOW_TO_EDIT = "Enter sends the new text; Ctrl-C clears it, then Ctrl-C or Ctrl-D leaves"
 
 _WITHOUT_ARGUMENT: Mapping[str, Command] = MappingProxyType(
     {

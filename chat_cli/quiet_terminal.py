@@ -1,8 +1,8 @@
 """The terminal while an answer streams: what is typed meanwhile is kept, and not shown.
 
-Owns the terminal's modes between two prompts, also across Ctrl-Z, and the keys that wait. Without it, keys would echo into
-the live rows, and a paste would arrive as so many lines instead of one message. Knows no prompt
-and no answer.
+Owns the terminal's modes between two prompts, also across Ctrl-Z, and the keys that wait. Without
+it, keys would echo into the live rows, and a paste would arrive as so many lines instead of one
+message. Knows no prompt and no answer.
 """
 
 from __future__ import annotations
