@@ -57,5 +57,7 @@ class Notes:
                 self._console.file.flush()
 
     def _line(self, text: str, style: Style) -> None:
-        # Not wrapped: whoever reads the lines from a file wants them whole.
-        self._console.print(Text(text, style), soft_wrap=True)
+        # Whoever reads the lines from a file wants them whole, and the width of a dumb terminal is
+        # not known; elsewhere the terminal would cut them in the middle of words.
+        wraps = self._console.file.isatty() and not self._console.is_dumb_terminal
+        self._console.print(Text(text, style), soft_wrap=not wraps)

@@ -28,6 +28,16 @@ def test_on_a_terminal() -> None:
     assert stream.getvalue() == "\x1b[2mcached ␛[5m1/2\x1b[0m\n"
 
 
+def test_wrapped_at_words() -> None:
+    """A real terminal gets no word cut, unless it is longer than a line."""
+    text = f"{'word ' * 5}{'x' * 25} end"
+    stream = Recording(terminal=True)
+    Notes(console(stream, width=20)).aside(text)
+    shown = stream.getvalue().replace("\x1b[2m", "").replace("\x1b[0m", "")
+    lines = [line.rstrip() for line in shown.splitlines()]
+    assert lines == ["word word word word", "word", "x" * 20, "xxxxx end"]
+
+
 def test_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
     """With NO_COLOR an error is not red."""
     monkeypatch.setenv("NO_COLOR", "1")
