@@ -1,12 +1,13 @@
 """The conversation a user is in, and what each command does to it.
 
-Owns which conversation that is, and the exit code the run has earned so far. Knows neither a
-prompt nor a pipe: `repl.py` and `script.py` feed it commands.
+Owns which conversation that is, what of it is known here, and the exit code the run has earned so
+far. Knows neither a prompt nor a pipe: `repl.py` and `script.py` feed it commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.client import ChatClient
@@ -24,6 +25,7 @@ from radixchat.chat_cli.commands import (
     Undo,
 )
 from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.foreign_changes import foreign_changes
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.render import Output
@@ -60,11 +62,19 @@ class Dialogue:
         self._notes = notes
         self._interrupts = interrupts
         self._conversation: str | None = None
+        self._known: Sequence[MessageView] = ()
+
+    @property
+    def stored(self) -> str | None:
+        """The conversation's id, once it has a turn that one can come back to."""
+        has_turn = any(message.role == "user" for message in self._known)
+        return self._conversation if has_turn else None
 
     async def resume(self, conversation: str) -> list[MessageView]:
         """Go on with a stored conversation; its messages so far."""
         messages = await self._client.messages(conversation)
         self._conversation = conversation
+        self._known = messages
         # /new keeps the system message of the conversation that it leaves.
         self._system = next((m.text for m in messages if m.role == "system"), None)
         return messages
@@ -96,6 +106,7 @@ class Dialogue:
                 return await self._show_stats()
             case StartNew():
                 self._conversation = None
+                self._known = ()
                 self._notes.aside("new conversation")
             case ShowHelp():
                 self._notes.table(HELP)
@@ -114,6 +125,7 @@ class Dialogue:
         if self._conversation is None:
             try:
                 self._conversation = await self._client.create_conversation(self._system)
+                self._known = await self._client.messages(self._conversation)
             except RadixChatError as error:
                 return self._refuse(describe_error(error))
         return await self._answer(
@@ -125,10 +137,13 @@ class Dialogue:
     ) -> ErrorInfo | None:
         if self._conversation is None:
             return self._refuse(_NO_TURN)
+        await self._look_elsewhere(self._conversation)
         events = ask(self._conversation)
         turn = Turn(self._client, self._conversation, events, self._output, self._interrupts)
         done = await turn.run()
         self._note_failure(done.error)
+        if done.response is not None:
+            await self._know(self._conversation)
         if done.error is None or done.response is None:
             return done.error
         again = "`radixchat chat -c /regen`" if self.engine_failed else "/regen"
@@ -138,10 +153,12 @@ class Dialogue:
     async def _undo(self) -> ErrorInfo | None:
         if self._conversation is None:
             return self._say_failed(_NO_TURN)
+        await self._look_elsewhere(self._conversation)
         try:
             message = await self._client.undo(self._conversation)
         except RadixChatError as error:
             return self._say_failed(describe_error(error))
+        await self._know(self._conversation)
         excerpt = neutral_line(message.text)
         if len(excerpt) > _EXCERPT:
             excerpt = f"{excerpt[:_EXCERPT]}…"
@@ -153,8 +170,22 @@ class Dialogue:
             stats = await self._client.stats()
         except RadixChatError as error:
             return self._say_failed(describe_error(error))
-        self._notes.table({name.replace("_", " "): str(value) for name, value in stats.items()})
+        figures = {name.replace("_", " "): str(value) for name, value in stats.items()}
+        self._notes.table({"conversation": self._conversation or "none yet", **figures})
         return None
+
+    async def _look_elsewhere(self, conversation: str) -> None:
+        """Tell what another process did to the conversation since it was last looked at."""
+        before = self._known
+        await self._know(conversation)
+        told = foreign_changes(before, self._known)
+        if told is not None:
+            self._notes.note(told)
+
+    async def _know(self, conversation: str) -> None:
+        # A store that cannot be read fails the command too, which then says so.
+        with contextlib.suppress(RadixChatError):
+            self._known = await self._client.messages(conversation)
 
     def _refuse(self, error: ErrorInfo) -> ErrorInfo:
         """What should have become a turn did not; it is shown as one."""

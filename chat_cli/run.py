@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import select
+import shlex
 import sys
 from collections.abc import AsyncIterator
 
 import click
 
+from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.client import ChatClient, open_client
 from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
 from radixchat.chat_cli.dialogue import Dialogue
@@ -25,7 +27,7 @@ from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.input_lines import MAX_BYTES, InputLines, decode
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.model_download import find_or_fetch
-from radixchat.chat_cli.paths import history_file
+from radixchat.chat_cli.paths import database_file, history_file
 from radixchat.chat_cli.script import run_lines, run_question
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.chat_cli.streams import STDIN, Streams
@@ -33,6 +35,8 @@ from radixchat.chat_cli.tail import show_tail
 from radixchat.server.protocol import InvalidRequest, MessageView
 
 _PATIENCE_SECONDS = 1.0
+# After another signal nobody may be there to read what is said last.
+_LEFT_BY_USER = (exit_codes.OK, exit_codes.INTERRUPTED)
 
 
 def run_chat(settings: ChatSettings, question: str | None) -> int:
@@ -108,7 +112,18 @@ async def _chat(
         )
         if streams.answers_on_screen:
             show_tail(messages, streams.output, streams.notes)
-        return await _converse(dialogue, streams, interrupts)
+        code = await _converse(dialogue, streams, interrupts)
+        if dialogue.stored is not None and streams.answers_on_screen and code in _LEFT_BY_USER:
+            streams.notes.aside(f"`{_way_back(dialogue.stored, settings)}` goes on here")
+        return code
+
+
+def _way_back(conversation: str, settings: ChatSettings) -> str:
+    """The command that continues the conversation."""
+    command = f"radixchat chat --session {conversation}"
+    if settings.database == database_file():
+        return command
+    return f"{command} --db {shlex.quote(str(settings.database))}"
 
 
 async def _converse(dialogue: Dialogue, streams: Streams, interrupts: Interrupts) -> int:

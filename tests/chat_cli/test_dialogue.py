@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from radixchat.chat_cli.commands import (
     Regenerate,
     Say,
     ShowHelp,
+    ShowStats,
     StartNew,
     Undo,
 )
@@ -98,6 +100,53 @@ def test_the_first_failure_decides_the_exit_code(tiny_model: Path, tmp_path: Pat
         assert not dialogue.engine_failed
 
     assert "error: no such thing\n" in converse(tiny_model, tmp_path, work)
+
+
+def test_turns_of_another_process_are_told(tiny_model: Path, tmp_path: Path) -> None:
+    """Before an answer or /undo it is said what was done elsewhere, once; own turns never are."""
+    options = tiny_settings(tiny_model, tmp_path).response_options
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        assert dialogue.stored is None
+        for command in (Say("one"), Say("two"), Regenerate(), Edit(2, "other"), Undo()):
+            await dialogue.perform(command)
+        conversation = await client.latest_conversation()
+        assert conversation is not None
+        assert dialogue.stored == conversation
+        async with contextlib.aclosing(client.send(conversation, "theirs", options)) as events:
+            async for _ in events:
+                pass
+        for command in (Say("mine"), Say("more")):
+            await dialogue.perform(command)
+        await client.undo(conversation)
+        await dialogue.perform(Undo())
+        await dialogue.perform(StartNew())
+        await dialogue.perform(Say("fresh"))
+
+    said = converse(tiny_model, tmp_path, work).splitlines()
+    assert [line for line in said if not line.startswith("cached ")] == [
+        "taken back: other",
+        "note: 1 turn was added elsewhere",
+        "note: 1 turn was taken back elsewhere",
+        "taken back: mine",
+        "new conversation",
+    ]
+
+
+def test_statistics_begin_with_the_conversation(tiny_model: Path, tmp_path: Path) -> None:
+    """Its id is what --session takes; before the first message there is none."""
+    found: list[str | None] = []
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        await dialogue.perform(ShowStats())
+        await dialogue.perform(Say("one"))
+        found.append(await client.latest_conversation())
+        await dialogue.perform(ShowStats())
+
+    said = converse(tiny_model, tmp_path, work).splitlines()
+    ids = [line.split(maxsplit=1)[1] for line in said if line.startswith("conversation ")]
+    assert said[0].startswith("conversation ")
+    assert ids == ["none yet", found[0]]
 
 
 def test_undo_shows_a_line(tiny_model: Path, tmp_path: Path) -> None:

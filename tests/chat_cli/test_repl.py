@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 import time
@@ -63,10 +64,11 @@ def test_a_conversation(chat: ChatTerminal) -> None:
     chat.wait_for("cached tokens +[1-9]")
 
     chat.type("\x03")
-    chat.wait_for("Ctrl-D or /exit leaves", times=2)
+    chat.wait_for("/exit leaves, /help lists the commands", times=2)
     chat.type("\x04")
     assert chat.exit_code() == 0
     assert "Traceback" not in chat.text
+    assert "goes on here" not in chat.text  # its only turn was taken back
 
 
 def test_stopping_and_continuing(model: Path) -> None:
@@ -86,6 +88,13 @@ def test_stopping_and_continuing(model: Path) -> None:
         chat.wait_for("stopped by you", times=2)
         chat.type("\x03")
         assert chat.exit_code() == 130
+        command = re.search(r"`radixchat (chat --session conv_\w+)` goes on here\Z", chat.text)
+        assert command is not None
+    with ChatTerminal(*command[1].split(), *BRIEF, columns=200) as chat:
+        chat.wait_for(r"^> ?\Z")
+        assert "2 turns" in chat.text
+        chat.type("\x04")
+        assert chat.exit_code() == 0
         assert "Traceback" not in chat.text
 
 
@@ -206,7 +215,7 @@ def test_narrow_window_resized(model: Path) -> None:
         chat.wait_for(r"> first\n(?s:.)*\S{30}")
         chat.resize(20, 40)
         chat.type("\x03")
-        chat.wait_for("stopped by you")
+        chat.wait_for(r"stopped\s+by\s+you")
         chat.wait_for(r"^> ?\Z")
         chat.type("\x04")
         assert chat.exit_code() == 0
