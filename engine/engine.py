@@ -5,7 +5,7 @@ Knows tokens, not text: no tokenizer, no template, no conversation.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.request import Request, TokenEvent
@@ -38,7 +38,7 @@ class Engine:
     def snapshot(self) -> EngineSnapshot:
         """The counters and the state of queue and pool, as a value for other threads."""
         return EngineSnapshot(
-            **asdict(self.scheduler.stats),
+            counters=replace(self.scheduler.stats),
             waiting=self.scheduler.num_waiting,
             running=self.scheduler.num_running,
             pages=self.cache.num_pages,

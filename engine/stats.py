@@ -38,16 +38,10 @@ class EngineStats:
 
 @dataclass(frozen=True, slots=True)
 class EngineSnapshot:
-    """The counters and the state of queue and pool after one step; numbers as in EngineStats."""
+    """A copy of the counters, and the state of queue and pool, after one step."""
 
-    steps: int = 0
-    requests: int = 0
-    cancelled: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-    preemptions: int = 0
-    waiting: int = 0
-    running: int = 0
-    pages: int = 0
-    pages_free: int = 0
+    counters: EngineStats
+    waiting: int
+    running: int
+    pages: int
+    pages_free: int

@@ -160,8 +160,9 @@ class ChatService:
             running.cancel()
 
     async def stats(self) -> dict[str, int | float | str]:
-        """Counters since start, for people."""
-        return asdict(self._engine.snapshot)
+        """How the engine was set up, and its counters since start, for people."""
+        snapshot = asdict(self._engine.snapshot)
+        return {"engine": str(self._plan), **snapshot.pop("counters"), **snapshot}
 
     async def close(self) -> None:
         """Cancel and store what runs, then stop the engine and close the store.

@@ -177,7 +177,7 @@ def test_the_engine_fails(
     step = Engine.step
 
     def fail_in_the_second_turn(engine: Engine) -> list[TokenEvent]:
-        if engine.snapshot().requests:
+        if engine.snapshot().counters.requests:
             raise MemoryError("no room for this step")
         return step(engine)
 

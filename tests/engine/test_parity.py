@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
@@ -20,6 +20,7 @@ from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.tests.engine.driver import run
+from radixchat.tests.engine.reference_decoder import reference_decoder
 
 Chats = Callable[[str], Iterator[dict[str, Any]]]
 
@@ -32,30 +33,6 @@ NEAR_TIE = 1e-3
 @pytest.fixture(scope="module")
 def checkpoint(default_model: Path) -> Checkpoint:
     return load_checkpoint(default_model)
-
-
-def reference_model(checkpoint: Checkpoint) -> LlamaForCausalLM:
-    """transformers' decoder with our dequantised weights; its own GGUF loading takes 30 s."""
-    config = checkpoint.config
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=config.vocab_size,
-            hidden_size=config.hidden_size,
-            intermediate_size=config.intermediate_size,
-            num_hidden_layers=config.num_layers,
-            num_attention_heads=config.num_heads,
-            num_key_value_heads=config.num_kv_heads,
-            head_dim=config.head_dim,
-            max_position_embeddings=config.max_position,
-            rms_norm_eps=config.rms_eps,
-            rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
-            tie_word_embeddings=config.tied_embeddings,
-        )
-    )
-    state = {f"model.{name}": tensor for name, tensor in checkpoint.tensors.items()}
-    state["lm_head.weight"] = checkpoint.tensors["embed_tokens.weight"]
-    model.load_state_dict(state)
-    return model.eval()
 
 
 def user_messages(chats: Chats) -> list[str]:
@@ -95,7 +72,7 @@ def test_greedy_text_is_that_of_transformers(checkpoint: Checkpoint, shared_chat
         engine,
         [Request(i, p.copy(), sampling, tokenizer.stop_ids) for i, p in enumerate(prompts)],
     )
-    model = reference_model(checkpoint)
+    model = reference_decoder(checkpoint)
     equal, near_ties = 0, []
     for i, prompt in enumerate(prompts):
         gap = first_difference(model, prompt, outcomes[i].tokens)

@@ -50,7 +50,7 @@ def test_streams_give_each_request_its_own_tokens(tiny: Checkpoint) -> None:
             assert [event.token for event in events] == answer(make_engine(tiny), prompt).tokens
             assert [event.finish for event in events[:-1]] == [None] * (len(events) - 1)
             assert events[-1].finish is FinishReason.LENGTH
-        assert thread.snapshot.requests == 8
+        assert thread.snapshot.counters.requests == 8
 
     with_thread(engine, body(), thread)
     engine.cache.check()
@@ -65,9 +65,9 @@ def test_leaving_a_stream_cancels_its_request(tiny: Checkpoint) -> None:
         async with aclosing(stream):
             async for _ in stream:
                 break
-        while thread.snapshot.requests == 0:
+        while thread.snapshot.counters.requests == 0:
             await collect(thread.generate(Request(1, [4], GREEDY)))
-        assert thread.snapshot.cancelled == 1
+        assert thread.snapshot.counters.cancelled == 1
 
     with_thread(engine, body(), thread)
     assert engine.cache.match([1, 2, 3]).length == 3
