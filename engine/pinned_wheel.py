@@ -112,7 +112,7 @@ def _copy(source: IO[bytes], target: Path, watch: Callable[[int], None]) -> str:
 
 
 def _sha256(file: IO[bytes]) -> str:
-    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # IO has no readinto, files do
 
 
 def _check(what: str, digest: str, expected: str) -> None:

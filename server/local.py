@@ -73,6 +73,7 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
         model = await asyncio.to_thread(load_model, settings)
     except BaseException:
         await loop.run_in_executor(database_thread, store.close)
+        database_thread.shutdown()
         raise
     engine = EngineThread(model.engine)
     engine.start()

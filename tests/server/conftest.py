@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from radixchat.server.local import LocalSettings
+from radixchat.server.store import Store
 from radixchat.tests.tiny_model import tiny_model_directory
 
 
@@ -19,3 +21,17 @@ def tiny_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def settings(tiny_directory: Path, tmp_path: Path) -> LocalSettings:
     return LocalSettings(model=str(tiny_directory), database=tmp_path / "chat.db")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the test's store is."""
+    return tmp_path / "s.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    """An open store, sound at the end."""
+    with Store(path) as store:
+        yield store
+        assert store.verify() == []

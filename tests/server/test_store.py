@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +20,7 @@ from radixchat.engine.errors import (
 from radixchat.server.message import Answer, NewMessage
 from radixchat.server.rows import insert_message
 from radixchat.server.store import Store
-from radixchat.tests.server.turns import begin, finish, load, say
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "s.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    with Store(path) as store:
-        yield store
-        assert store.verify() == []
-
-
-def change(path: Path, sql: str, *values: object) -> None:
-    """Behind the store's back."""
-    connection = sqlite3.connect(path)
-    connection.execute(sql, values)
-    connection.commit()
-    connection.close()
-
+from radixchat.tests.server.turns import begin, change, finish, load, say
 
 # A conversation
 

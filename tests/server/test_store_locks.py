@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,27 +15,7 @@ from radixchat.server.message import Answer
 from radixchat.server.owner import LEASE_SECONDS
 from radixchat.server.protocol import describe_error
 from radixchat.server.store import Store
-from radixchat.tests.server.turns import begin, finish, load, say
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "s.db"
-
-
-@pytest.fixture
-def store(path: Path) -> Iterator[Store]:
-    with Store(path) as store:
-        yield store
-        assert store.verify() == []
-
-
-def change(path: Path, sql: str, *values: object) -> None:
-    """Behind the store's back."""
-    connection = sqlite3.connect(path)
-    connection.execute(sql, values)
-    connection.commit()
-    connection.close()
+from radixchat.tests.server.turns import begin, change, finish, load, say
 
 
 def test_one_turn_at_a_time(store: Store) -> None:

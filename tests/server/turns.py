@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 from radixchat.server.conversation import Conversation
@@ -55,3 +57,11 @@ def finish(
 def say(store: Store, conversation: str, text: str = "Hi", answer: str = "Hello") -> str | None:
     """One turn at the tip; the answer's id."""
     return finish(store, begin(store, conversation, text).id, answer)
+
+
+def change(path: Path, sql: str, *values: object) -> None:
+    """Behind the store's back."""
+    connection = sqlite3.connect(path)
+    connection.execute(sql, values)
+    connection.commit()
+    connection.close()
