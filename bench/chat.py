@@ -10,15 +10,13 @@ sampled token, which has no KV. The last line is one JSON object.
 from __future__ import annotations
 
 import json
-import platform
 import random
-import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
+from radixchat.bench.provenance import commit, machine
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import ModelLoadError
@@ -95,7 +93,7 @@ def converse(checkpoint: Checkpoint, turns: int, new_tokens: int, answer: int, s
             {
                 "bench": "chat",
                 "commit": commit(),
-                "machine": platform.processor() or platform.machine(),
+                "machine": machine(),
                 "seed": seed,
                 "ttft_last_over_first": round(rows[-1]["ttft_ms"] / rows[0]["ttft_ms"], 3),
                 "ttft_last_over_first_uncached": round(
@@ -105,14 +103,6 @@ def converse(checkpoint: Checkpoint, turns: int, new_tokens: int, answer: int, s
             }
         )
     )
-
-
-def commit() -> str:
-    """The checkout's commit, "unknown" outside of one."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    root = Path(__file__).resolve().parent
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
 
 
 @click.command(help=__doc__)

@@ -1,0 +1,29 @@
+"""Where a measurement comes from: the commit of the source and the kind of machine.
+
+Names no host and no user: a result may be shown to anybody.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+
+def commit() -> str:
+    """The checkout's commit, "unknown" outside of one."""
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    root = Path(__file__).resolve().parent
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    except OSError:  # no git on this machine
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def machine() -> str:
+    """System, processor, cores and Python, for example "Linux x86_64, 2 cores, Python 3.12.3"."""
+    processor = platform.machine() or "unknown processor"
+    cores = f"{os.cpu_count() or '?'} cores"
+    return f"{platform.system()} {processor}, {cores}, Python {platform.python_version()}"
