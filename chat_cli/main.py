@@ -12,6 +12,7 @@ import sys
 import click
 
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.bench_command import bench
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.models_command import models
@@ -27,7 +28,7 @@ _SHORT_SPIN = ("GOMP_SPINCOUNT", "1000")
 @click.group(
     help="A self-hosted chat that never pays twice for history.",
     epilog=exit_codes.help_epilog(),
-    commands=[chat, models],
+    commands=[chat, models, bench],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="radixchat", message="%(prog)s %(version)s")

@@ -51,10 +51,14 @@ ALLOWED: dict[str, set[str]] = {
         "radixchat.chat_cli",
     },
 }
-# Inside a function, so that the command line starts without torch: the in-process service, and
-# the model files that `radixchat models` manages.
+# Inside a function, so that the command line starts without torch: the in-process service, the
+# model files that `radixchat models` manages, and the benchmarks.
 ALLOWED_LAZILY = {
-    "chat_cli": {"radixchat.server.local", "radixchat.engine.model_store"},
+    "chat_cli": {
+        "radixchat.server.local",
+        "radixchat.engine.model_store",
+        "radixchat.bench.main",
+    },
 }
 # One thread owns every mutable thing; these modules are where threads and loops meet.
 ONLY_IN: dict[str, set[str]] = {

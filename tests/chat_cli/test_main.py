@@ -58,6 +58,7 @@ def test_help_lists_commands_and_exit_codes() -> None:
     assert result.exit_code == 0
     assert "chat " in result.output
     assert "models " in result.output
+    assert "bench " in result.output
     assert all(f"{code:>3}  {meaning}" in result.output for code, meaning in MEANINGS.items())
 
 
@@ -65,7 +66,7 @@ def test_help_is_light() -> None:
     """`--help` and `--version` import nothing that takes long."""
     script = (
         "import sys\nfrom radixchat.chat_cli.main import cli\n"
-        "for arguments in (['--help'], ['chat', '--help'], ['--version']):\n"
+        "for arguments in (['--help'], ['chat', '-h'], ['bench', '-h'], ['--version']):\n"
         "    cli.main(arguments, standalone_mode=False)\n"
         "heavy = {'torch', 'transformers', 'numpy', 'prompt_toolkit', 'rich', 'asyncio'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)\n"

@@ -1,0 +1,52 @@
+"""`radixchat bench`: the benchmarks by name, each imported when it is called.
+
+Knows no flag. Their one-line summaries are kept here: some of them import torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+
+import click
+
+SUMMARIES: Mapping[str, str] = MappingProxyType(
+    {
+        "replay": "How well a prefix cache would serve a trace of your traffic.",
+        "index": "What the index itself costs: match, insert, evict, churn, memory.",
+        "policies": "Eviction policies compared on a generated chat workload.",
+        "chat": "What the cache saves a growing conversation, with a real model.",
+    }
+)
+
+
+class Benchmarks(click.Group):
+    """A group whose commands are the `main` of this package's modules."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names, the most useful first."""
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the benchmark of that name; None where there is none."""
+        if cmd_name not in SUMMARIES:
+            return None
+        command = import_module(f"radixchat.bench.{cmd_name}").main
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of `--help`, without an import."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+
+bench = Benchmarks(
+    "bench",
+    help="Benchmarks: each prints a table; --json, where there is one, ends it with a JSON line.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+if __name__ == "__main__":
+    bench()
