@@ -13,7 +13,9 @@ from radixchat.engine.runner import Runner
 from radixchat.engine.scheduler import Scheduler
 from radixchat.engine.stats import EngineSnapshot
 from radixchat.engine.weights import Checkpoint
-from radixchat.radix.cache import PageCache, PrefixCache, UncachedPages
+from radixchat.radix.allocation import PageCache
+from radixchat.radix.cache import PrefixCache
+from radixchat.radix.uncached import UncachedPages
 
 
 class Engine:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from radixchat.engine.model_config import ModelConfig
 from radixchat.kernels import ops
-from radixchat.radix.cache import PageCopy
+from radixchat.radix.allocation import PageCopy
 
 
 class KVCache:

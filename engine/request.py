@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from radixchat.engine.errors import InvalidSamplingParams, RadixChatError
-from radixchat.radix.cache import Allocation
+from radixchat.radix.allocation import Allocation
 
 
 class FinishReason(StrEnum):

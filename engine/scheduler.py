@@ -15,7 +15,7 @@ from radixchat.engine.config import EnginePlan
 from radixchat.engine.errors import EngineOverloaded, ModelLoadError, RadixChatError
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.stats import EngineStats
-from radixchat.radix.cache import PageCache
+from radixchat.radix.allocation import PageCache
 
 NOT_FINITE = (
     "the model computed logits that are not finite: its file is damaged, or its numbers overflow; "

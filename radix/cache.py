@@ -34,105 +34,18 @@ nodes on that path are split but never merged. `release` is the only way out.
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+import time
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from radixchat.radix.allocation import Allocation, Match, PageCopy, Tokens
 from radixchat.radix.eviction import EvictionPolicy, LruPolicy
 from radixchat.radix.invariants import check_tree
 from radixchat.radix.node import TOKEN_BYTES, Node
 from radixchat.radix.pool import PagePool
 from radixchat.radix.tree import RadixTree
-
-Tokens = Sequence[int] | NDArray[np.int32]
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A look at the cache: `length` leading tokens have K/V, to the exact token."""
-
-    length: int
-
-
-@dataclass(frozen=True, slots=True)
-class PageCopy:
-    """Slots [0, num_slots) of page `source` must be in page `destination` before a forward."""
-
-    source: int
-    destination: int
-    num_slots: int
-
-
-@dataclass(slots=True, eq=False)
-class Allocation:
-    """The pages one request holds.
-
-    pages: the page table, covering at least the tokens asked for. num_cached: leading tokens
-    whose K/V was found when it was acquired, less than the tokens asked for. num_committed:
-    leading tokens that are in the tree now. copies: at most one; whoever runs the step
-    performs it and clears the list. num_shared and node are the cache's own: pages[num_shared:]
-    are private, and `node` is where the committed tokens end.
-    """
-
-    namespace: bytes
-    pages: list[int]
-    num_cached: int = 0
-    num_committed: int = 0
-    copies: list[PageCopy] = field(default_factory=list)
-    num_shared: int = 0
-    node: Node | None = None
-
-
-class PageCache(Protocol):
-    """What an engine asks of a cache; `PrefixCache` and `UncachedPages` both are one."""
-
-    page_size: int
-    num_pages: int
-
-    @property
-    def num_free_pages(self) -> int:
-        """Pages that hold nothing."""
-
-    @property
-    def num_evictable_pages(self) -> int:
-        """Cached pages that no live allocation needs: free on demand."""
-
-    @property
-    def num_cached_pages(self) -> int:
-        """Pages in the tree, held or not."""
-
-    @property
-    def num_cached_tokens(self) -> int:
-        """Tokens in the tree."""
-
-    @property
-    def num_nodes(self) -> int:
-        """Nodes of the tree, 0 when nothing is cached."""
-
-    def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
-        """How many leading tokens are cached."""
-
-    def allocate(self, tokens: Tokens, namespace: bytes = b"") -> Allocation | None:
-        """Pages for all tokens, the cached prefix shared; None when there is no room now."""
-
-    def extend(self, allocation: Allocation, num_tokens: int) -> bool:
-        """Cover `num_tokens` positions; False when there is no room now."""
-
-    def commit(self, allocation: Allocation, tokens: Tokens) -> int:
-        """Share the computed `tokens`; returns how many were new."""
-
-    def release(self, allocation: Allocation) -> None:
-        """Give everything back."""
-
-    def check(self) -> None:
-        """Raise AssertionError unless every invariant holds."""
-
-    def flush(self) -> int:
-        """Forget all that is not held; returns how many pages became free."""
+from radixchat.radix.use import Signal
 
 
 class PrefixCache:
@@ -142,14 +55,18 @@ class PrefixCache:
         self,
         num_pages: int,
         page_size: int,
-        policy: Callable[[], EvictionPolicy] = LruPolicy,
+        policy: EvictionPolicy | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`policy`: least recently used if None. `clock`: seconds; the policy's, if it has one."""
         if page_size < 1:
             raise ValueError(f"page_size is {page_size}; it must be at least 1")
         self.num_pages = num_pages
         self.page_size = page_size
         self._pool = PagePool(num_pages)
-        self._tree = RadixTree(self._pool, page_size, policy())
+        self._tree = RadixTree(self._pool, page_size, policy or LruPolicy())
+        self._clock = clock
         self._live: set[Allocation] = set()
 
     @property
@@ -182,12 +99,14 @@ class PrefixCache:
         """How many leading tokens are cached; changes nothing."""
         return Match(self._tree.find(namespace, _encode(tokens))[1])
 
-    def allocate(self, tokens: Tokens, namespace: bytes = b"") -> Allocation | None:
+    def allocate(
+        self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
+    ) -> Allocation | None:
         """Lock the cached prefix of `tokens` and take pages for all the rest.
 
-        At least the last token is always left to compute. Returns None when there is no room
-        now; then nothing has changed. A request that fits the pool is never refused while no
-        other is live.
+        At least the last token is always left to compute. `conversation`: whose request it is,
+        for the eviction policy. Returns None when there is no room now; then nothing has
+        changed. A request that fits the pool is never refused while no other is live.
         """
         assert len(tokens) > 0, "a request has at least one token"
         found = self._tree.find(namespace, _encode(tokens[:-1]))
@@ -202,10 +121,13 @@ class PrefixCache:
         self._tree.evict(needed)
         pages = self._tree.page_table(node, 0, num_matched) + self._pool.take(needed)
         allocation = Allocation(namespace, pages, cached, cached, [], num_matched, node)
+        allocation.conversation = conversation
         if num_slots := cached % self.page_size:
             copy = PageCopy(node.pages[-1], pages[num_matched], num_slots)
             allocation.copies.append(copy)
         self._live.add(allocation)
+        if conversation is not None:
+            self.observe(conversation, Signal.STARTED)
         return allocation
 
     def extend(self, allocation: Allocation, num_tokens: int) -> bool:
@@ -257,11 +179,42 @@ class PrefixCache:
         """Give everything back: what is committed stays cached, the rest becomes free."""
         held = self._held(allocation)
         self._live.remove(allocation)
-        self._tree.release(held)
+        conversation = allocation.conversation
+        self._tree.release(held, self._clock(), conversation)
         self._pool.drop(allocation.pages[allocation.num_shared :])
         allocation.node = None
         allocation.pages.clear()
         allocation.copies.clear()
+        if conversation is not None:
+            self.observe(conversation, Signal.FINISHED)
+
+    def observe(self, conversation: str, signal: Signal) -> None:
+        """Tell the eviction policy what is heard of a conversation; a hint, never a promise."""
+        self._tree.policy.observe(conversation, signal)
+
+    def supersede(
+        self, tokens: Tokens, start: int, conversation: str, namespace: bytes = b""
+    ) -> None:
+        """A conversation has left the branch `tokens` at position `start`, by an edit, say.
+
+        What is cached of the branch beyond goes first, unless another conversation used it.
+        """
+        node, length = self._tree.find(namespace, _encode(tokens))
+        if length < min(node.end, len(tokens)):
+            assert node.parent is not None, "a root has no tokens to differ in"
+            node = node.parent  # what this node has beyond is another branch
+        if start < length:
+            self._tree.supersede(node, start, conversation)
+
+    def purge(
+        self, tokens: Tokens, conversation: str, namespace: bytes = b"", *, start: int = 0
+    ) -> int:
+        """Forget a deleted conversation's path `tokens`; returns how many pages became free.
+
+        `start`: the caller knows that other conversations hold the tokens before it; they stay.
+        So does what a live allocation holds, and what another conversation hangs on.
+        """
+        return self._tree.purge(namespace, _encode(tokens), start, conversation)
 
     def flush(self) -> int:
         """Forget all that no live allocation holds; returns how many pages became free."""
@@ -292,74 +245,6 @@ class PrefixCache:
         assert allocation in self._live, "the allocation was released"
         assert allocation.node is not None, "a live allocation holds a node"
         return allocation.node
-
-
-class UncachedPages:
-    """A pool without a tree: nothing is ever found, every token is computed."""
-
-    num_evictable_pages = 0
-    num_cached_pages = 0
-    num_cached_tokens = 0
-    num_nodes = 0
-
-    def __init__(self, num_pages: int, page_size: int) -> None:
-        if page_size < 1:
-            raise ValueError(f"page_size is {page_size}; it must be at least 1")
-        self.num_pages = num_pages
-        self.page_size = page_size
-        self._pool = PagePool(num_pages)
-        self._live: set[Allocation] = set()
-
-    @property
-    def num_free_pages(self) -> int:
-        """Pages that no live allocation holds."""
-        return self._pool.num_free
-
-    def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
-        """Nothing is cached."""
-        return Match(0)
-
-    def allocate(self, tokens: Tokens, namespace: bytes = b"") -> Allocation | None:
-        """Take pages for all tokens; None when there is no room now."""
-        assert len(tokens) > 0, "a request has at least one token"
-        allocation = Allocation(namespace, [])
-        self._live.add(allocation)
-        if self.extend(allocation, len(tokens)):
-            return allocation
-        self._live.remove(allocation)
-        return None
-
-    def extend(self, allocation: Allocation, num_tokens: int) -> bool:
-        """Make the page table cover `num_tokens` positions; False when there is no room now."""
-        assert allocation in self._live, "the allocation was released"
-        needed = max(0, -(-num_tokens // self.page_size) - len(allocation.pages))
-        if needed > self._pool.num_free:
-            return False
-        allocation.pages += self._pool.take(needed)
-        return True
-
-    def commit(self, allocation: Allocation, tokens: Tokens) -> int:
-        """Nothing becomes shared: 0."""
-        assert allocation in self._live, "the allocation was released"
-        assert len(tokens) <= len(allocation.pages) * self.page_size
-        return 0
-
-    def release(self, allocation: Allocation) -> None:
-        """Give every page back."""
-        assert allocation in self._live, "released twice"
-        self._live.remove(allocation)
-        self._pool.drop(allocation.pages)
-        allocation.pages.clear()
-
-    def flush(self) -> int:
-        """There is nothing to forget: 0."""
-        return 0
-
-    def check(self) -> None:
-        """Raise AssertionError unless each page is free or held by one live allocation."""
-        references = Counter(page for live in self._live for page in live.pages)
-        assert all(count == 1 for count in references.values()), "a page is held twice"
-        self._pool.check(references)
 
 
 def _encode(tokens: Tokens) -> bytes:

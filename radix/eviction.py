@@ -2,20 +2,29 @@
 
 A leaf joins the order when nobody holds it and nothing hangs below it, and leaves the order
 when either changes; the order is never rebuilt from the tree, which this module does not
-know. A policy sees of a leaf its `stamp`, the logical time of its last use.
+know. A policy sees of a leaf what its last `use` was, where it ends and how many pages it has.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from radixchat.radix.node import Node
+from radixchat.radix.use import Signal
+
+# One sequence for all heaps: a leaf that moves to another leaves no entry behind that counts.
+_TICKETS = itertools.count(1)
 
 
 class EvictionPolicy(Protocol):
-    """Orders the evictable leaves. The tree calls `add` again after each change of a stamp."""
+    """Orders the evictable leaves.
+
+    The tree discards a leaf before its use, its end or its pages change, and adds it again
+    after. A policy protects by order only: while there is a leaf, there is a victim.
+    """
 
     def add(self, leaf: Node) -> None:
         """`leaf` has become evictable."""
@@ -28,6 +37,9 @@ class EvictionPolicy(Protocol):
 
     def leaves(self) -> Iterator[Node]:
         """Every leaf in the order, in any sequence."""
+
+    def observe(self, conversation: str, signal: Signal) -> None:
+        """Take in what is heard of a conversation; the order may change."""
 
 
 class LeafHeap:
@@ -43,7 +55,6 @@ class LeafHeap:
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Node]] = []
         self._num_leaves = 0
-        self._last_ticket = 0
 
     def add(self, leaf: Node, priority: int) -> None:
         """Enter a leaf that is not in the heap; equal priorities leave in order of entry."""
@@ -51,8 +62,7 @@ class LeafHeap:
         if len(self._heap) > 2 * self._num_leaves + self._SLACK:
             self._heap = [entry for entry in self._heap if entry[2].ticket == entry[1]]
             heapify(self._heap)
-        self._last_ticket += 1
-        leaf.ticket = self._last_ticket
+        leaf.ticket = next(_TICKETS)
         heappush(self._heap, (priority, leaf.ticket, leaf))
         self._num_leaves += 1
 
@@ -84,7 +94,7 @@ class LruPolicy:
 
     def add(self, leaf: Node) -> None:
         """`leaf` has become evictable."""
-        self._heap.add(leaf, leaf.stamp)
+        self._heap.add(leaf, leaf.use.stamp)
 
     def discard(self, leaf: Node) -> None:
         """`leaf` is no longer evictable."""
@@ -97,3 +107,6 @@ class LruPolicy:
     def leaves(self) -> Iterator[Node]:
         """Every leaf in the order, in any sequence."""
         return self._heap.leaves()
+
+    def observe(self, conversation: str, signal: Signal) -> None:
+        """Nothing that is heard of a conversation matters."""

@@ -55,7 +55,7 @@ def _check_children(node: Node) -> None:
         assert child.start == node.end, "a child does not begin where its parent ends"
         assert child.first == token, "a child is under another token than its first"
         if not node.locks and not isinstance(node, Root):
-            assert node.stamp >= _stamps(child)[0], "a parent was used before its child"
+            assert node.use.stamp >= _stamps(child)[0], "a parent was used before its child"
     assert node.locks or len(node.children) != 1 or isinstance(node, Root), "an unmerged chain"
 
 
@@ -65,10 +65,11 @@ def _check_span(node: Node, page_size: int) -> None:
     assert len(node.pages) == last + 1 - first, "the pages do not cover the span"
     borders = [first, *(index for index, _ in node.marks)]
     assert borders == sorted(set(borders)), "marks out of order"
-    assert borders[-1] <= last, "a mark leaves no page to the stamp"
+    assert borders[-1] <= last, "a mark leaves no page to the last use"
     if not node.locks:
-        assert _stamps(node) == sorted(set(_stamps(node)), reverse=True), "stamps out of order"
+        assert _stamps(node) == sorted(_stamps(node), reverse=True), "uses out of order"
+        assert _stamps(node)[-1] > 0, "unheld, and yet never used"
 
 
 def _stamps(node: Node) -> list[int]:
-    return [*(stamp for _, stamp in node.marks), node.stamp]
+    return [*(use.stamp for _, use in node.marks), node.use.stamp]

@@ -21,8 +21,11 @@ from __future__ import annotations
 
 import struct
 from array import array
+from dataclasses import replace
 
 import numpy as np
+
+from radixchat.radix.use import UNUSED, Use
 
 TOKEN_BYTES = 4
 _TOKEN = struct.Struct("i")
@@ -34,12 +37,12 @@ class Node:
     key: its tokens, int32, as bytes: `startswith` compares them at memcmp speed without a
     slice, and they grow and shrink in place. pages: one for each page index that the span
     touches, first to last. locks: live allocations that hold it or something below it.
-    stamp: when the page at its tip was last used; marks: (page index, stamp) pairs, pages
-    below that index were used later, at that stamp (merged nodes remember).
+    use: the last use of the page at its tip; marks: (page index, use) pairs, pages below that
+    index were last in another use, not an earlier one (merged nodes remember).
     ticket: its entry in the eviction order, 0 when it has none.
     """
 
-    __slots__ = ("children", "key", "locks", "marks", "pages", "parent", "stamp", "start", "ticket")
+    __slots__ = ("children", "key", "locks", "marks", "pages", "parent", "start", "ticket", "use")
 
     def __init__(self, start: int, key: bytearray, pages: array[int], parent: Node | None) -> None:
         self.start = start
@@ -48,8 +51,8 @@ class Node:
         self.parent = parent
         self.children: dict[int, Node] = {}
         self.locks = 0
-        self.stamp = 0
-        self.marks: tuple[tuple[int, int], ...] = ()
+        self.use = UNUSED
+        self.marks: tuple[tuple[int, Use], ...] = ()
         self.ticket = 0
 
     @property
@@ -62,6 +65,38 @@ class Node:
         """Its first token, under which its parent finds it."""
         token: int = _TOKEN.unpack_from(self.key)[0]
         return token
+
+    def use_again(self, use: Use) -> Use:
+        """Record that all of its tokens were in `use`, if those below were; returns its head's."""
+        use = use.following(self.use)
+        marks: list[tuple[int, Use]] = []
+        self.use = use
+        for index, prior in reversed(self.marks):
+            if (head := use.following(prior)) is not use:
+                marks.append((index, head))
+                use = head
+        self.marks = tuple(reversed(marks))
+        return use
+
+    def only_used_by(self, conversation: str, page_size: int) -> int:
+        """The position from which on no other conversation has used its tokens."""
+        position, use = self.end, self.use
+        for index, above in reversed(((self.start // page_size, UNUSED), *self.marks)):
+            if use.conversation != conversation or use.shared:
+                break
+            position, use = max(self.start, index * page_size), above
+        return position
+
+    def supersede(self, border: int, page_size: int) -> None:
+        """Mark its pages from index `border` on as left by the conversation that used them."""
+        begin = self.start // page_size
+        marks = [mark for mark in self.marks if mark[0] <= border]
+        if (marks[-1][0] if marks else begin) < border:
+            marks.append((border, next((u for i, u in self.marks if i > border), self.use)))
+        for index, use in self.marks:
+            if index > border:
+                marks.append((index, replace(use, superseded=True)))
+        self.use, self.marks = replace(self.use, superseded=True), tuple(marks)
 
 
 class Root(Node):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from radixchat.radix.eviction import EvictionPolicy
 from radixchat.radix.node import TOKEN_BYTES, Node, Root, descend
 from radixchat.radix.pool import PagePool
+from radixchat.radix.use import UNUSED, Use
 
 
 class RadixTree:
@@ -85,6 +86,9 @@ class RadixTree:
         alone = node.locks == 1 and not node.children and node.parent is not None
         if alone and (not partial or node.pages[-1] == pages[0]):
             added = pages[1:] if partial else pages
+            if added and node.use is not UNUSED:
+                node.marks = (*node.marks, (-(-node.end // self.page_size), node.use))
+                node.use = UNUSED
             self._pool.hold(added)
             node.key += tokens
             node.pages.extend(added)
@@ -96,14 +100,15 @@ class RadixTree:
         self.num_nodes += 1
         return child
 
-    def release(self, held: Node) -> None:
+    def release(self, held: Node, time: float, conversation: str | None) -> None:
         """Unlock the path to `held`; it was in use until now."""
         self._now += 1
+        use = Use(self._now, time, conversation, held.end)
         node: Node | None = held
         while node is not None:
             node.locks -= 1
             assert node.locks >= 0, "unlocked more often than locked"
-            node.stamp, node.marks = self._now, ()
+            use = node.use_again(use)
             if node.locks == 0:
                 self.num_evictable += len(node.pages) - self._borrows(node)
             node = node.parent
@@ -112,6 +117,47 @@ class RadixTree:
             parent = node.parent
             self._settle(node)
             node = parent
+
+    def supersede(self, node: Node, start: int, conversation: str) -> None:
+        """Mark what the path to `node` has beyond `start` as left by its only conversation."""
+        below: Node | None = node
+        while below is not None and below.end > start:
+            position = max(start, below.only_used_by(conversation, self.page_size))
+            border = -(-position // self.page_size)
+            if below.locks == 0 and border * self.page_size < below.end:
+                if below.ticket:
+                    self.policy.discard(below)
+                below.supersede(border, self.page_size)
+                if not below.children:
+                    self.policy.add(below)
+            below = below.parent
+
+    def purge(self, namespace: bytes, tokens: bytes, start: int, conversation: str) -> int:
+        """Remove what a conversation has beyond `start`; returns how many pages became free.
+
+        Its path itself goes as far as nothing else hangs below it, whoever used it; of what
+        hangs below that, only what no other conversation has used. What is held stays.
+        """
+        before = self._pool.num_free
+        while (found := self._purgeable(namespace, tokens, start, conversation)) is not None:
+            self._cut(*found)
+        return self._pool.num_free - before
+
+    def _purgeable(
+        self, namespace: bytes, tokens: bytes, start: int, conversation: str
+    ) -> tuple[Node, int] | None:
+        """An unheld leaf to cut, and where."""
+        node, length = self.find(namespace, tokens)
+        if length == 0 or node.end <= start:
+            return None
+        if length == node.end and not node.children:
+            return (node, max(start, node.start)) if node.locks == 0 else None
+        for leaf in self._below(node):
+            if not (leaf.children or leaf.locks):
+                position = max(start, leaf.only_used_by(conversation, self.page_size))
+                if position < leaf.end:
+                    return leaf, position
+        return None
 
     def page_table(self, node: Node, first: int, last: int) -> list[int]:
         """The pages to read at the indices [first, last) of the path to `node`."""
@@ -140,28 +186,25 @@ class RadixTree:
         begin = leaf.start // self.page_size
         later = leaf.marks[-1][0] - begin if leaf.marks else 0
         count = min(count, len(leaf.pages) - later)
-        if count == len(leaf.pages):
+        kept = len(leaf.pages) - count
+        self._cut(leaf, max(leaf.start, (begin + kept) * self.page_size))
+
+    def _cut(self, leaf: Node, end: int) -> None:
+        """Drop the tokens of an unheld leaf from position `end` on, and the pages of only those."""
+        if end == leaf.start:
             self._remove(leaf)
             return
-        kept = len(leaf.pages) - count
-        length = ((begin + kept) * self.page_size - leaf.start) * TOKEN_BYTES
+        self.policy.discard(leaf)
+        last = -(-end // self.page_size)
+        kept = last - leaf.start // self.page_size
         self.num_evictable -= self._pool.drop(leaf.pages[kept:])
-        self.num_tokens -= (len(leaf.key) - length) // TOKEN_BYTES
+        self.num_tokens -= leaf.end - end
         del leaf.pages[kept:]
-        del leaf.key[length:]
-        if kept == later:
-            stamp = leaf.marks[-1][1]
+        del leaf.key[(end - leaf.start) * TOKEN_BYTES :]
+        while leaf.marks and leaf.marks[-1][0] >= last:
+            leaf.use = leaf.marks[-1][1]
             leaf.marks = leaf.marks[:-1]
-            self._restamp(leaf, stamp)
-
-    def _restamp(self, node: Node, stamp: int) -> None:
-        """Change when the tip was last used, and with it the place in the order."""
-        if node.ticket == 0:
-            node.stamp = stamp
-            return
-        self.policy.discard(node)
-        node.stamp = stamp
-        self.policy.add(node)
+        self.policy.add(leaf)
 
     def _remove(self, leaf: Node) -> None:
         self.policy.discard(leaf)
@@ -222,7 +265,7 @@ class RadixTree:
         upper = Node(node.start, node.key[:cut], node.pages[: last + 1 - begin], node.parent)
         upper.locks = node.locks
         upper.marks = tuple(mark for mark in node.marks if mark[0] <= last)
-        upper.stamp = next((stamp for index, stamp in node.marks if index > last), node.stamp)
+        upper.use = next((use for index, use in node.marks if index > last), node.use)
         node.parent.children[upper.first] = upper
         node.start, node.key, node.parent = position, node.key[cut:], upper
         node.pages = node.pages[first_lower - begin :]
@@ -237,16 +280,17 @@ class RadixTree:
         """Join an unheld node with its only child, which stays the same object."""
         (lower,) = upper.children.values()
         assert upper.parent is not None, "a root is never merged"
+        if lower.ticket:
+            self.policy.discard(lower)
         seam = -(-upper.end // self.page_size)
         if seam > (lower.end - 1) // self.page_size:
             # It adds no page, and the page that both touch was last used with the upper one.
-            lower.marks = upper.marks
-            self._restamp(lower, upper.stamp)
-        elif upper.stamp == (lower.marks[0][1] if lower.marks else lower.stamp):
+            lower.use, lower.marks = upper.use, upper.marks
+        elif upper.use is (lower.marks[0][1] if lower.marks else lower.use):
             lower.marks = upper.marks + lower.marks
         else:
             below = (mark for mark in lower.marks if mark[0] > seam)
-            lower.marks = (*upper.marks, (seam, upper.stamp), *below)
+            lower.marks = (*upper.marks, (seam, upper.use), *below)
         if upper.end % self.page_size:
             # The lower page at this index holds the upper node's tokens as well.
             self.num_evictable -= self._pool.drop([upper.pages.pop()])
@@ -254,10 +298,17 @@ class RadixTree:
         lower.key, lower.pages = upper.key + lower.key, upper.pages + lower.pages
         lower.parent.children[lower.first] = lower
         self.num_nodes -= 1
+        if not (lower.children or lower.locks):
+            self.policy.add(lower)
 
     def nodes(self) -> Iterator[Node]:
         """Every node, roots included, parents first."""
-        waiting: list[Node] = list(self.roots.values())
+        for root in self.roots.values():
+            yield from self._below(root)
+
+    def _below(self, node: Node) -> Iterator[Node]:
+        """A node and every node below it, parents first."""
+        waiting = [node]
         while waiting:
             node = waiting.pop()
             yield node

@@ -17,7 +17,8 @@ from typing import cast
 
 from radixchat.radix.cache import PrefixCache
 
-_MODULES = ("pool", "node", "eviction", "tree", "invariants", "cache")  # in order of import
+# In order of import.
+_MODULES = ("pool", "use", "node", "eviction", "tree", "invariants", "allocation", "cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +212,19 @@ MUTANTS = (
     Mutant(
         "not_touched",
         "tree",
-        "            node.stamp, node.marks = self._now, ()\n",
-        "            node.marks = ()\n",
+        "            use = node.use_again(use)\n",
+        "            use = use if node.use.stamp else node.use_again(use)\n",
     ),
     Mutant(
         "suffix_refreshed",
         "tree",
-        "            lower.marks = (*upper.marks, (seam, upper.stamp), *below)\n",
-        "            lower.stamp, lower.marks = upper.stamp, upper.marks\n",
+        "            lower.marks = (*upper.marks, (seam, upper.use), *below)\n",
+        "            lower.use, lower.marks = upper.use, upper.marks\n",
     ),
     Mutant(
         "head_forgets_its_use",
         "tree",
-        "            lower.marks = (*upper.marks, (seam, upper.stamp), *below)\n",
+        "            lower.marks = (*upper.marks, (seam, upper.use), *below)\n",
         "            lower.marks = tuple(below)\n",
     ),
     Mutant(

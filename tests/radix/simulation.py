@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from radixchat.radix.cache import Allocation, PrefixCache
+from radixchat.radix.allocation import Allocation
+from radixchat.radix.cache import PrefixCache
 from radixchat.radix.node import Node
 
 FREE = -1
@@ -193,10 +194,10 @@ class Simulation:
 
     def snapshot(self) -> object:
         """Everything that a refused or read-only operation must leave alone."""
-        nodes = sorted(
-            (path, tuple(node.pages), node.locks, node.stamp, node.marks, node.ticket > 0)
-            for path, node in self._paths()
-        )
+        nodes = [
+            (path, tuple(node.pages), node.locks, node.use, node.marks, node.ticket > 0)
+            for path, node in sorted(self._paths(), key=lambda found: found[0])
+        ]
         tables = [(list(r.allocation.pages), list(r.allocation.copies)) for r in self.running]
         return nodes, list(self.pool._free), list(self.pool._references), tables, self.tree._now
 

@@ -29,14 +29,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from radixchat.radix.cache import (
-    Allocation,
-    PageCache,
-    PageCopy,
-    PrefixCache,
-    Tokens,
-    UncachedPages,
-)
+from radixchat.radix.allocation import Allocation, PageCache, PageCopy, Tokens
+from radixchat.radix.cache import PrefixCache
+from radixchat.radix.uncached import UncachedPages
 from radixchat.tests.radix.simulation import Simulation
 
 

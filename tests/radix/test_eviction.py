@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from radixchat.radix.cache import PrefixCache
 from radixchat.radix.eviction import LeafHeap, LruPolicy
 from radixchat.radix.node import Node
+from radixchat.radix.use import Use
 
 
 def _leaf(stamp: int = 0) -> Node:
     leaf = Node(0, bytearray(4), array("i", [0]), None)
-    leaf.stamp = stamp
+    leaf.use = Use(stamp, 0.0, None, 1)
     return leaf
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from radixchat.radix.cache import Allocation, PrefixCache
+from radixchat.radix.allocation import Allocation
+from radixchat.radix.cache import PrefixCache
 from radixchat.radix.node import Node
 
 

@@ -1,0 +1,119 @@
+"""What a cache hands out: `Match`, `Allocation`, `PageCopy`; and `PageCache`, what an engine asks.
+
+Values, and the protocol that `PrefixCache` and `UncachedPages` fulfil. Knows no tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radixchat.radix.node import Node
+from radixchat.radix.use import Signal
+
+Tokens = Sequence[int] | NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A look at the cache: `length` leading tokens have K/V, to the exact token."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageCopy:
+    """Slots [0, num_slots) of page `source` must be in page `destination` before a forward."""
+
+    source: int
+    destination: int
+    num_slots: int
+
+
+@dataclass(slots=True, eq=False)
+class Allocation:
+    """The pages one request holds.
+
+    pages: the page table, covering at least the tokens asked for. num_cached: leading tokens
+    whose K/V was found when it was acquired, less than the tokens asked for. num_committed:
+    leading tokens that are in the tree now. copies: at most one; whoever runs the step
+    performs it and clears the list. num_shared and node are the cache's own: pages[num_shared:]
+    are private, and `node` is where the committed tokens end. conversation: whose request it
+    is, if that was said.
+    """
+
+    namespace: bytes
+    pages: list[int]
+    num_cached: int = 0
+    num_committed: int = 0
+    copies: list[PageCopy] = field(default_factory=list)
+    num_shared: int = 0
+    node: Node | None = None
+    conversation: str | None = None
+
+
+class PageCache(Protocol):
+    """What an engine asks of a cache; `PrefixCache` and `UncachedPages` both are one."""
+
+    page_size: int
+    num_pages: int
+
+    @property
+    def num_free_pages(self) -> int:
+        """Pages that hold nothing."""
+
+    @property
+    def num_evictable_pages(self) -> int:
+        """Cached pages that no live allocation needs: free on demand."""
+
+    @property
+    def num_cached_pages(self) -> int:
+        """Pages in the tree, held or not."""
+
+    @property
+    def num_cached_tokens(self) -> int:
+        """Tokens in the tree."""
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of the tree, 0 when nothing is cached."""
+
+    def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
+        """How many leading tokens are cached."""
+
+    def allocate(
+        self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
+    ) -> Allocation | None:
+        """Pages for all tokens, the cached prefix shared; None when there is no room now."""
+
+    def extend(self, allocation: Allocation, num_tokens: int) -> bool:
+        """Cover `num_tokens` positions; False when there is no room now."""
+
+    def commit(self, allocation: Allocation, tokens: Tokens) -> int:
+        """Share the computed `tokens`; returns how many were new."""
+
+    def release(self, allocation: Allocation) -> None:
+        """Give everything back."""
+
+    def observe(self, conversation: str, signal: Signal) -> None:
+        """Take in what is heard of a conversation."""
+
+    def supersede(
+        self, tokens: Tokens, start: int, conversation: str, namespace: bytes = b""
+    ) -> None:
+        """Take in that a conversation has left the branch `tokens` at position `start`."""
+
+    def purge(
+        self, tokens: Tokens, conversation: str, namespace: bytes = b"", *, start: int = 0
+    ) -> int:
+        """Forget a deleted conversation's path; returns how many pages became free."""
+
+    def check(self) -> None:
+        """Raise AssertionError unless every invariant holds."""
+
+    def flush(self) -> int:
+        """Forget all that is not held; returns how many pages became free."""
