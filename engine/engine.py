@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from radixchat.engine.config import EngineConfig
+from radixchat.engine.hint import Hint, Observe, Purge, Supersede
 from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.runner import Runner
 from radixchat.engine.scheduler import Scheduler
@@ -54,6 +55,19 @@ class Engine:
     def cancel(self, request_id: int) -> None:
         """End a request; the next step reports it, with what it cost. Unknown ids are ignored."""
         self.scheduler.cancel(request_id)
+
+    def hint(self, hint: Hint) -> None:
+        """Pass on what is known of a conversation; no answer depends on it."""
+        match hint:
+            case Observe():
+                self.cache.observe(hint.conversation, hint.signal)
+            case Supersede():
+                self.cache.supersede(hint.tokens, hint.start, hint.conversation, hint.namespace)
+
+    def purge(self, purge: Purge) -> int:
+        """Forget a deleted conversation's path; returns the bytes of KV that became free."""
+        pages = self.cache.purge(purge.tokens, purge.conversation, purge.namespace)
+        return pages * self.plan.page_size * self.plan.kv_bytes_per_token
 
     def step(self) -> list[TokenEvent]:
         """Compute one token budget's worth; what happened to each request, in order."""

@@ -107,6 +107,7 @@ class Request:
     sampling: SamplingParams
     stop_ids: frozenset[int] = frozenset()
     namespace: bytes = b""
+    conversation: str | None = None  # whose turn it is: a hint for the cache, never a condition
     num_prompt: int = field(init=False)
     num_computed: int = 0
     num_cached: int | None = None  # set by the first admission; a requeue does not change it

@@ -16,6 +16,7 @@ from radixchat.engine.errors import EngineOverloaded, ModelLoadError, RadixChatE
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.stats import EngineStats
 from radixchat.radix.allocation import PageCache
+from radixchat.radix.use import Signal
 
 NOT_FINITE = (
     "the model computed logits that are not finite: its file is damaged, or its numbers overflow; "
@@ -55,6 +56,7 @@ class Scheduler:
         if len(self._waiting) >= self._plan.max_waiting:
             raise EngineOverloaded(len(self._waiting), self._plan.max_waiting)
         self._waiting.append(request)
+        self._observe(request, Signal.QUEUED)
 
     def cancel(self, request_id: int) -> None:
         """End a request now; what it computed is committed. Unknown or ended ids are ignored."""
@@ -127,7 +129,7 @@ class Scheduler:
         if not self._waiting or len(self._running) >= self._plan.max_running:
             return False
         request = self._waiting[0]
-        allocation = self._cache.allocate(request.tokens, request.namespace)
+        allocation = self._cache.allocate(request.tokens, request.namespace, request.conversation)
         if allocation is None:
             assert self._running, "a request that fits the pool was refused while it was alone"
             return False
@@ -154,6 +156,7 @@ class Scheduler:
         self._release(request)
         request.num_computed = 0
         self._waiting.appendleft(request)
+        self._observe(request, Signal.QUEUED)
         self.stats.preemptions += 1
 
     def _finish(
@@ -167,6 +170,7 @@ class Scheduler:
             self._release(request)
         else:
             self._waiting.remove(request)
+            self._observe(request, Signal.FINISHED)
         self._events.append(TokenEvent(request.id, token, reason, request.usage(), error))
         self.stats.finish(request, reason)
 
@@ -177,6 +181,10 @@ class Scheduler:
         self._cache.release(request.allocation)
         request.allocation = None
         self._running.remove(request)
+
+    def _observe(self, request: Request, signal: Signal) -> None:
+        if request.conversation is not None:
+            self._cache.observe(request.conversation, signal)
 
     def _commit(self, request: Request) -> None:
         assert request.allocation is not None

@@ -1,7 +1,7 @@
 """The thread that runs an Engine, and the two hand-overs between it and an event loop.
 
     loop                                  engine thread
-    generate(request) ── inbox ─────────► submit, cancel
+    generate(request) ── inbox ─────────► submit, cancel, hint, purge
                                           step, step, step ...
     deliver(events) ◄─ one call_soon_threadsafe per step
 
@@ -12,14 +12,21 @@ there is no lock. Knows no text and no conversation.
 from __future__ import annotations
 
 import asyncio
+import functools
 import queue
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from typing import ParamSpec
 
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineStopped, RadixChatError
+from radixchat.engine.hint import Hint, Purge
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.stats import EngineSnapshot
+
+P = ParamSpec("P")
+# A request, an id to cancel, a hint, a purge and who waits for its outcome; None: the end.
+_Command = Request | int | Hint | tuple[Purge, asyncio.Future[int]] | None
 
 
 class EngineThread:
@@ -33,7 +40,8 @@ class EngineThread:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.snapshot = engine.snapshot()
-        self._inbox: queue.SimpleQueue[Request | int | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[_Command] = queue.SimpleQueue()
+        self._purges: set[asyncio.Future[int]] = set()
         self._streams: dict[int, asyncio.Queue[TokenEvent | EngineStopped]] = {}
         self._stopped: EngineStopped | None = EngineStopped("the engine was not started")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -76,6 +84,23 @@ class EngineThread:
         """End a request at the next step; its stream then gets its last event."""
         self._inbox.put(request_id)
 
+    def hint(self, hint: Hint) -> None:
+        """Tell of a conversation; taken in before any request that is handed over later."""
+        self._inbox.put(hint)
+
+    async def purge(self, purge: Purge) -> int:
+        """Forget a deleted conversation's path; the bytes of KV that became free.
+
+        Raises EngineStopped.
+        """
+        if self._stopped is not None:
+            raise self._stopped
+        freed: asyncio.Future[int] = self._loop.create_future()
+        self._purges.add(freed)
+        freed.add_done_callback(self._purges.discard)
+        self._inbox.put((purge, freed))
+        return await freed
+
     async def stop(self) -> None:
         """Finish the step that runs, then end the thread; open streams get EngineStopped."""
         if self._stopped is None:
@@ -88,11 +113,11 @@ class EngineThread:
             while self._take_in():
                 events = self._engine.step()
                 if events:
-                    self._hand_over(events)
+                    self._hand_over(self._deliver, events, self._engine.snapshot())
         except Exception as failure:  # noqa: BLE001 - whatever it is, it ends every stream
             stopped = EngineStopped(f"the engine failed: {type(failure).__name__}: {failure}")
             stopped.__cause__ = failure
-            self._hand_over(stopped)
+            self._hand_over(self._close, stopped)
 
     def _take_in(self) -> bool:
         """Pass on what the loop asked for, waiting when there is nothing else to do."""
@@ -103,23 +128,26 @@ class EngineThread:
                 return True
             if command is None:
                 return False
-            if isinstance(command, int):
-                self._engine.cancel(command)
-            else:
-                self._submit(command)
+            match command:
+                case int():
+                    self._engine.cancel(command)
+                case Request():
+                    self._submit(command)
+                case (purge, freed):
+                    self._hand_over(_settle, freed, self._engine.purge(purge))
+                case _:
+                    self._engine.hint(command)
 
     def _submit(self, request: Request) -> None:
         try:
             self._engine.submit(request)
         except RadixChatError as refusal:
-            self._hand_over([refused(request, refusal)])
+            self._hand_over(self._deliver, [refused(request, refusal)], self._engine.snapshot())
 
-    def _hand_over(self, news: list[TokenEvent] | EngineStopped) -> None:
+    def _hand_over(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Have the loop make the call."""
         try:
-            if isinstance(news, EngineStopped):
-                self._loop.call_soon_threadsafe(self._close, news)
-            else:
-                self._loop.call_soon_threadsafe(self._deliver, news, self._engine.snapshot())
+            self._loop.call_soon_threadsafe(functools.partial(call, *args, **kwargs))
         except RuntimeError:
             # The loop is closed: nobody is left to tell, and nothing left to serve.
             self._inbox.put(None)
@@ -135,6 +163,18 @@ class EngineThread:
         self._stopped = stopped
         for stream in self._streams.values():
             stream.put_nowait(stopped)
+        for freed in self._purges:
+            _settle(freed, stopped)
+
+
+def _settle(freed: asyncio.Future[int], outcome: int | EngineStopped) -> None:
+    """Answer who waits for a purge, unless he has gone."""
+    if freed.done():
+        return
+    if isinstance(outcome, EngineStopped):
+        freed.set_exception(outcome)
+    else:
+        freed.set_result(outcome)
 
 
 def refused(request: Request, error: RadixChatError) -> TokenEvent:

@@ -11,9 +11,11 @@ import pytest
 
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineStopped, PromptTooLong
+from radixchat.engine.hint import Observe, Purge, Supersede
 from radixchat.engine.request import FinishReason, Request, SamplingParams, TokenEvent
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.weights import Checkpoint
+from radixchat.radix.use import Signal
 from radixchat.tests.engine.driver import GREEDY, answer, make_engine
 
 LONG = SamplingParams(temperature=0, max_tokens=400)
@@ -146,3 +148,53 @@ def test_a_thread_that_was_not_started_says_so(tiny: Checkpoint) -> None:
     thread = EngineThread(make_engine(tiny))
     with pytest.raises(EngineStopped, match="not started"):
         asyncio.run(collect(thread.generate(Request(0, [1], GREEDY))))
+
+
+def test_a_purge_tells_how_many_bytes_it_freed(tiny: Checkpoint) -> None:
+    """A deleted conversation's path is gone from the cache; another's stays."""
+    thread = EngineThread(engine := make_engine(tiny))
+    plan = engine.plan
+
+    async def body() -> None:
+        for id_, conversation, prompt in ((0, "a", [1, 2, 3]), (1, "b", [4, 5, 6])):
+            await collect(thread.generate(Request(id_, prompt, GREEDY, conversation=conversation)))
+        cached = engine.cache.num_cached_pages
+        freed = await thread.purge(Purge((1, 2, 3), "a"))
+        pages = cached - engine.cache.num_cached_pages
+        assert freed == pages * plan.page_size * plan.kv_bytes_per_token > 0
+        assert engine.cache.match([1, 2, 3]).length == 0
+        assert engine.cache.match([4, 5, 6]).length == 3
+        assert await thread.purge(Purge((1, 2, 3), "a")) == 0
+
+    with_thread(engine, body(), thread)
+    engine.cache.check()
+
+
+def test_a_purge_after_the_end_is_refused(tiny: Checkpoint) -> None:
+    """Nobody waits for an engine that has stopped."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        await thread.stop()
+        with pytest.raises(EngineStopped):
+            await thread.purge(Purge((1,), "a"))
+
+    with_thread(engine, body(), thread)
+
+
+def test_what_is_told_comes_before_the_next_request(tiny: Checkpoint) -> None:
+    """Hints reach the cache in order, and no answer differs for them."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        first = await collect(thread.generate(Request(0, [1, 2, 3], GREEDY, conversation="a")))
+        thread.hint(Supersede((1, 2, 3), 2, "a"))
+        thread.hint(Observe("a", Signal.CLOSED))
+        again = await collect(thread.generate(Request(1, [1, 2, 3], GREEDY, conversation="a")))
+        assert [event.token for event in again] == [event.token for event in first]
+        usage = again[-1].usage
+        assert usage is not None
+        assert usage.cached_tokens == 2
+
+    with_thread(engine, body(), thread)
+    engine.cache.check()

@@ -1,0 +1,40 @@
+"""What a server tells an engine about conversations: values that travel to its thread.
+
+Hints change what stays cached, never an answer. Knows neither thread nor index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from radixchat.radix.use import Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """News of a conversation."""
+
+    conversation: str
+    signal: Signal
+
+
+@dataclass(frozen=True, slots=True)
+class Supersede:
+    """A conversation has left the branch `tokens` at position `start`: an edit, another answer."""
+
+    tokens: tuple[int, ...]
+    start: int
+    conversation: str
+    namespace: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Purge:
+    """A conversation is deleted: its path `tokens` goes, but for what others use."""
+
+    tokens: tuple[int, ...]
+    conversation: str
+    namespace: bytes = b""
+
+
+Hint = Observe | Supersede
