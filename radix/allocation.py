@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixchat.radix.node import Node
+from radixchat.radix.tiers import Span
 from radixchat.radix.use import Signal
 
 Tokens = Sequence[int] | NDArray[np.int32]
@@ -20,9 +21,23 @@ Tokens = Sequence[int] | NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A look at the cache: `length` leading tokens have K/V, to the exact token."""
+    """A look at the cache: `length` leading tokens have K/V in the pool, to the exact token.
+
+    spans: these tokens and what follows them without a gap, by the tier they can be had from.
+    diverges: the cache holds other tokens after the first `length`, instead of none.
+    """
 
     length: int
+    spans: tuple[Span, ...] = ()
+    diverges: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedPrefix:
+    """The first `length` tokens were cached, and what is missing of them was evicted."""
+
+    length: int
+    seconds_ago: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +49,20 @@ class PageCopy:
     num_slots: int
 
 
+@dataclass(frozen=True, slots=True)
+class LeavingPages:
+    """The cached path `tokens` (int32, as bytes) loses its tokens from `start` on.
+
+    pages: those that hold them, from the page of position `start` on; the first one may go on
+    holding tokens before it.
+    """
+
+    namespace: bytes
+    tokens: bytes
+    start: int
+    pages: list[int]
+
+
 @dataclass(slots=True, eq=False)
 class Allocation:
     """The pages one request holds.
@@ -43,7 +72,7 @@ class Allocation:
     leading tokens that are in the tree now. copies: at most one; whoever runs the step
     performs it and clears the list. num_shared and node are the cache's own: pages[num_shared:]
     are private, and `node` is where the committed tokens end. conversation: whose request it
-    is, if that was said.
+    is, if that was said. evicted: more of the tokens was found in the recent past.
     """
 
     namespace: bytes
@@ -54,6 +83,7 @@ class Allocation:
     num_shared: int = 0
     node: Node | None = None
     conversation: str | None = None
+    evicted: EvictedPrefix | None = None
 
 
 class PageCache(Protocol):

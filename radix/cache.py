@@ -39,11 +39,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from radixchat.radix.allocation import Allocation, Match, PageCopy, Tokens
+from radixchat.radix.allocation import (
+    Allocation,
+    EvictedPrefix,
+    LeavingPages,
+    Match,
+    PageCopy,
+    Tokens,
+)
+from radixchat.radix.events import EventLog, Evicted, Moved, RecentEvictions, Stored
 from radixchat.radix.eviction import EvictionPolicy, LruPolicy
 from radixchat.radix.invariants import check_tree
 from radixchat.radix.node import TOKEN_BYTES, Node
 from radixchat.radix.pool import PagePool
+from radixchat.radix.tiers import Span, Tier, TierMarks
 from radixchat.radix.tree import RadixTree
 from radixchat.radix.use import Signal
 
@@ -58,15 +67,26 @@ class PrefixCache:
         policy: EvictionPolicy | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        events: EventLog | None = None,
+        on_leave: Callable[[LeavingPages], None] | None = None,
     ) -> None:
-        """`policy`: least recently used if None. `clock`: seconds; the policy's, if it has one."""
+        """A pool of `num_pages` pages and nothing cached.
+
+        policy: least recently used if None. clock: seconds; the same as the policy's, if that
+        has one. events: where to log what happens. on_leave: told of pages while their K/V is
+        still there, the place to copy it to another tier; it must not call the cache.
+        """
         if page_size < 1:
             raise ValueError(f"page_size is {page_size}; it must be at least 1")
         self.num_pages = num_pages
         self.page_size = page_size
         self._pool = PagePool(num_pages)
-        self._tree = RadixTree(self._pool, page_size, policy or LruPolicy())
+        self._tree = RadixTree(self._pool, page_size, policy or LruPolicy(), self._leaving)
         self._clock = clock
+        self._events = events
+        self._on_leave = on_leave
+        self._recent = RecentEvictions()
+        self._marks = TierMarks(page_size)
         self._live: set[Allocation] = set()
 
     @property
@@ -96,8 +116,14 @@ class PrefixCache:
         return self._tree.num_nodes
 
     def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
-        """How many leading tokens are cached; changes nothing."""
-        return Match(self._tree.find(namespace, _encode(tokens))[1])
+        """How many leading tokens are cached, and where; changes nothing."""
+        encoded = _encode(tokens)
+        node, length = self._tree.find(namespace, encoded)
+        spans = self._marks.spans(namespace, encoded, length)
+        if length:
+            spans.insert(0, Span(Tier.DEVICE, 0, length))
+        more = length < node.end or bool(node.children)
+        return Match(length, tuple(spans), more and length < len(tokens))
 
     def allocate(
         self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
@@ -109,7 +135,8 @@ class PrefixCache:
         changed. A request that fits the pool is never refused while no other is live.
         """
         assert len(tokens) > 0, "a request has at least one token"
-        found = self._tree.find(namespace, _encode(tokens[:-1]))
+        encoded = _encode(tokens[:-1])
+        found = self._tree.find(namespace, encoded)
         num_pages = -(-len(tokens) // self.page_size)
         usable = self._tree.longest_fit(*found, num_pages)
         if usable is None:
@@ -122,6 +149,8 @@ class PrefixCache:
         pages = self._tree.page_table(node, 0, num_matched) + self._pool.take(needed)
         allocation = Allocation(namespace, pages, cached, cached, [], num_matched, node)
         allocation.conversation = conversation
+        if (recent := self._recent.find(namespace, encoded, found[1])) is not None:
+            allocation.evicted = EvictedPrefix(recent[0], self._clock() - recent[1])
         if num_slots := cached % self.page_size:
             copy = PageCopy(node.pages[-1], pages[num_matched], num_slots)
             allocation.copies.append(copy)
@@ -168,6 +197,10 @@ class PrefixCache:
         if found < len(tokens):
             rest = added[(found - known) * TOKEN_BYTES :]
             node = self._tree.insert(node, rest, allocation.pages[num_whole:num_shared])
+            if self._events is not None:
+                prefix = _encode(tokens)
+                number = self._events.sequence + 1
+                self._events.append(Stored(number, allocation.namespace, prefix, found))
         # The tree holds what it took; of the others this was the last reference.
         self._pool.drop(private)
         allocation.node = node
@@ -214,7 +247,50 @@ class PrefixCache:
         `start`: the caller knows that other conversations hold the tokens before it; they stay.
         So does what a live allocation holds, and what another conversation hangs on.
         """
-        return self._tree.purge(namespace, _encode(tokens), start, conversation)
+        encoded = _encode(tokens)
+        freed = self._tree.purge(namespace, encoded, start, conversation)
+        self._recent.forget(namespace, encoded, start)
+        self._marks.forget(namespace, encoded, start)
+        return freed
+
+    def move(
+        self,
+        tokens: Tokens,
+        start: int,
+        source: Tier | None,
+        target: Tier | None,
+        namespace: bytes = b"",
+    ) -> None:
+        """The whole pages of the prefix `tokens` from `start` on have moved between tiers.
+
+        None: they were copied from nowhere in particular, or are gone. The pool's own pages are
+        the tree's affair: with the device as source or target only the other side is noted.
+        """
+        encoded = _encode(tokens)
+        self._marks.move(namespace, encoded, start, source, target)
+        if self._events is not None:
+            number = self._events.sequence + 1
+            self._events.append(Moved(number, namespace, encoded, start, source, target))
+
+    def paths(self) -> list[tuple[bytes, bytes]]:
+        """Namespace and tokens of every longest cached prefix: where a mirror begins."""
+        return [self._tree.path(node) for node in self._tree.nodes() if not node.children]
+
+    def _leaving(self, leaf: Node, end: int) -> None:
+        """The tokens of an unheld leaf from `end` on are about to go; its pages are still there."""
+        now = self._clock()
+        known = self._recent.extend(leaf, end, now)
+        if known and self._events is None and self._on_leave is None:
+            return
+        namespace, tokens = self._tree.path(leaf)
+        if not known:
+            self._recent.add(namespace, tokens, leaf, end, now)
+        if self._on_leave is not None:
+            pages = leaf.pages[end // self.page_size - leaf.start // self.page_size :].tolist()
+            self._on_leave(LeavingPages(namespace, tokens, end, pages))
+        if self._events is not None:
+            number = self._events.sequence + 1
+            self._events.append(Evicted(number, namespace, tokens, end))
 
     def flush(self) -> int:
         """Forget all that no live allocation holds; returns how many pages became free."""

@@ -8,7 +8,7 @@ What a node is, and which page is read where several nodes touch one, is drawn i
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from radixchat.radix.eviction import EvictionPolicy
 from radixchat.radix.node import TOKEN_BYTES, Node, Root, descend
@@ -19,7 +19,14 @@ from radixchat.radix.use import UNUSED, Use
 class RadixTree:
     """Every cached prefix of every namespace."""
 
-    def __init__(self, pool: PagePool, page_size: int, policy: EvictionPolicy) -> None:
+    def __init__(
+        self,
+        pool: PagePool,
+        page_size: int,
+        policy: EvictionPolicy,
+        on_leave: Callable[[Node, int], None],
+    ) -> None:
+        """`on_leave(leaf, end)` is called before a leaf is cut at position `end`."""
         self.page_size = page_size
         self.policy = policy
         self.roots: dict[bytes, Root] = {}
@@ -27,6 +34,7 @@ class RadixTree:
         self.num_tokens = 0
         self.num_evictable = 0  # pages that only unheld nodes hold
         self._pool = pool
+        self._on_leave = on_leave
         self._now = 0
 
     def find(self, namespace: bytes, tokens: bytes) -> tuple[Node, int]:
@@ -159,6 +167,16 @@ class RadixTree:
                     return leaf, position
         return None
 
+    def path(self, node: Node) -> tuple[bytes, bytes]:
+        """The namespace of a node, and all tokens from its root to its end."""
+        keys: list[bytearray] = []
+        above: Node = node
+        while above.parent is not None:
+            keys.append(above.key)
+            above = above.parent
+        assert isinstance(above, Root), "a path begins at a root"
+        return above.namespace, b"".join(reversed(keys))
+
     def page_table(self, node: Node, first: int, last: int) -> list[int]:
         """The pages to read at the indices [first, last) of the path to `node`."""
         pages = [0] * (last - first)
@@ -186,11 +204,12 @@ class RadixTree:
         begin = leaf.start // self.page_size
         later = leaf.marks[-1][0] - begin if leaf.marks else 0
         count = min(count, len(leaf.pages) - later)
-        kept = len(leaf.pages) - count
-        self._cut(leaf, max(leaf.start, (begin + kept) * self.page_size))
+        end = (begin + len(leaf.pages) - count) * self.page_size
+        self._cut(leaf, max(leaf.start, end))
 
     def _cut(self, leaf: Node, end: int) -> None:
         """Drop the tokens of an unheld leaf from position `end` on, and the pages of only those."""
+        self._on_leave(leaf, end)
         if end == leaf.start:
             self._remove(leaf)
             return

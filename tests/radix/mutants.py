@@ -18,7 +18,18 @@ from typing import cast
 from radixchat.radix.cache import PrefixCache
 
 # In order of import.
-_MODULES = ("pool", "use", "node", "eviction", "tree", "invariants", "allocation", "cache")
+_MODULES = (
+    "pool",
+    "use",
+    "node",
+    "eviction",
+    "tiers",
+    "events",
+    "tree",
+    "invariants",
+    "allocation",
+    "cache",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,9 @@ MUTANTS = (
         "        while node is not None and node.locks == 0:\n            parent = node.parent\n",
         "        while node is not None:\n            parent = node.parent\n",
     ),
-    Mutant("match_not_capped", "cache", "_encode(tokens[:-1])", "_encode(tokens)"),
+    Mutant(
+        "match_not_capped", "cache", "encoded = _encode(tokens[:-1])", "encoded = _encode(tokens)"
+    ),
     Mutant(
         "partial_page_replaced",
         "cache",
