@@ -1,0 +1,78 @@
+"""A replay's result on a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from radixchat.bench.replay_table import WIDTH, replay_text
+from radixchat.tests.bench.replay_results import ours, replay, simulated, two_sizes
+
+EXPECTED = """\
+                        hit        of    ref.           evicted  µs per  µs per    µs per    index
+capacity  cache        rate  infinite     LRU  optimum   tokens   match  insert  eviction  B/token
+     50k  ours lru   20.0 %    40.0 %  20.0 %   45.0 %   123.5k    10.5    20.2       3.0      7.5
+          ours chat  25.0 %    50.0 %  20.0 %   45.0 %   123.5k    10.5    20.2       3.0      7.5
+          vllm       19.0 %    38.0 %  20.0 %   45.0 %        0       -       -         -        -
+
+    250k  ours lru   46.0 %    92.0 %  20.0 %   50.0 %   123.5k    10.5    20.2       3.0      7.5
+"""
+
+
+def test_the_table() -> None:
+    """A row for each cache, in groups of one size; what does not exist is a dash, never a zero."""
+    text = replay_text(two_sizes())
+    assert EXPECTED in text
+    assert "vllm" in text
+
+
+def test_the_facts_and_the_end() -> None:
+    """The text begins with the trace's facts and ends with what follows from them."""
+    lines = replay_text(two_sizes()).splitlines()
+    assert lines[0].startswith("trace.jsonl (messages): 1,000 requests; 1M input tokens")
+    assert " ".join(lines[-4:]).endswith("At the same size: lru 46.0 %, vllm 45.0 %.")
+
+
+def test_it_is_as_wide_as_promised() -> None:
+    """However much there is to say: text is wrapped, and the table has room."""
+    text = replay_text(two_sizes(name="a-long-name-" * 5))
+    assert max(map(len, text.splitlines())) <= WIDTH
+
+
+def test_a_number_keeps_its_sign() -> None:
+    """No line begins with a per cent sign that a number lost."""
+    for width in range(40):
+        text = replay_text(two_sizes(name="x" * width))
+        assert not any(line.startswith("%") for line in text.splitlines())
+
+
+def test_turns() -> None:
+    """Rates by turn, the last of which is several; without turns there is no such table."""
+    lines = replay_text(two_sizes()).splitlines()
+    head = lines.index("capacity  cache           1     10+")
+    assert lines[head + 1] == "     50k  ours lru   12.5 %  75.0 %"
+    assert "          vllm            -       -" in lines
+    assert "          requests      900     100" in lines
+    assert "by turn" not in replay_text(replay(simulated("vllm", 50_000, 0.3)))
+
+
+def test_what_has_to_be_known() -> None:
+    """Requests that no cache of a size could hold, and what a simulation leaves out."""
+    text = replay_text(two_sizes())
+    assert "vllm, 50k tokens: 3 requests are larger than the whole cache" in text
+    assert "vllm is a simulation: the weather." in text
+    assert "ours is" not in text
+
+
+def test_sizes_that_nobody_chose() -> None:
+    """It is said what was chosen instead."""
+    result = replay(ours("lru", None, 0.5))
+    assert "--capacity" not in replay_text(result)
+    chosen_here = replace(result, chosen_capacities=False)
+    assert "No --capacity was given: 5, 10, 20, 50 % of" in replay_text(chosen_here)
+
+
+def test_a_name_that_would_command_the_terminal() -> None:
+    """It is shown, and does nothing."""
+    text = replay_text(two_sizes(name="evil\x1b]52;c;\x07.jsonl"))
+    assert "\x1b" not in text
+    assert "evil␛]52;c;␇.jsonl" in text
