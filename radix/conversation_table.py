@@ -49,7 +49,7 @@ _PRESENCE = {
     Signal.AWAY: Habit.AWAY_FIRST,
     Signal.DISCONNECTED: Habit.DISCONNECTED_FIRST,
 }
-_GONE = (Habit.DISCONNECTED_FIRST,)
+_GONE = (Habit.AWAY_FIRST, Habit.DISCONNECTED_FIRST)
 
 
 class Conversation:
@@ -139,7 +139,7 @@ class ConversationTable:
                 self._shield(conversation, now)
             case Signal.CLOSED:
                 conversation.closed = True
-                self._unshield(conversation, now)
+                conversation.shielded = conversation.queued = False
             case Signal.CONNECTED | Signal.AWAY | Signal.DISCONNECTED:
                 if signal is Signal.CONNECTED and conversation.presence in _GONE:
                     self._shield(conversation, now)
@@ -152,7 +152,8 @@ class ConversationTable:
         while self._shields and self._shields[0][0] <= now:
             end, conversation = self._shields.popleft()
             if conversation.shielded and conversation.shield_end == end:
-                self._unshield(conversation, end)
+                conversation.shielded = conversation.queued = False
+                self._settle(conversation, end)
                 yield conversation
 
     def forgotten(self, now: float) -> Iterator[Conversation]:
@@ -172,7 +173,7 @@ class ConversationTable:
         self._end_span(conversation, now)
         conversation.running += 1
         conversation.idle_since = None
-        conversation.closed = conversation.shielded = False
+        conversation.closed = conversation.shielded = conversation.queued = False
         conversation.shield_end = now - 2 * SHIELD_SECONDS
         conversation.presence = Habit.CONNECTED_FIRST
 
