@@ -6,11 +6,11 @@ A request is tokens and three lengths; it knows no text, no template and no tens
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from radixchat.engine.errors import InvalidSamplingParams, RadixChatError
-from radixchat.radix.allocation import Allocation
+from radixchat.radix.allocation import Allocation, EvictedPrefix
 
 
 class FinishReason(StrEnum):
@@ -63,13 +63,17 @@ class Usage:
     """What one request cost, in tokens.
 
     cached + computed == input; cached <= input - 1, for one token is always computed.
-    cache_write counts the tokens newly inserted in the tree.
+    cache_write counts the tokens newly inserted in the tree. evicted: tokens of the prompt after
+    the cached ones that the cache had held, and gave up so many seconds before the request was
+    admitted; None where it cannot tell.
     """
 
     input_tokens: int
     cached_tokens: int
     cache_write_tokens: int
     output_tokens: int
+    evicted_tokens: int = 0
+    evicted_seconds_ago: float | None = None
 
     @property
     def computed_tokens(self) -> int:
@@ -111,6 +115,7 @@ class Request:
     num_prompt: int = field(init=False)
     num_computed: int = 0
     num_cached: int | None = None  # set by the first admission; a requeue does not change it
+    evicted: EvictedPrefix | None = None  # likewise
     num_written: int = 0
     allocation: Allocation | None = None
 
@@ -124,4 +129,12 @@ class Request:
 
     def usage(self) -> Usage:
         """What it has cost so far."""
-        return Usage(self.num_prompt, self.num_cached or 0, self.num_written, self.num_output)
+        cached, evicted = self.num_cached or 0, self.evicted
+        usage = Usage(self.num_prompt, cached, self.num_written, self.num_output)
+        if evicted is None:
+            return usage
+        return replace(
+            usage,
+            evicted_tokens=evicted.length - cached,
+            evicted_seconds_ago=evicted.seconds_ago,
+        )

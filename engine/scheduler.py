@@ -138,6 +138,7 @@ class Scheduler:
         request.num_computed = allocation.num_cached
         if request.num_cached is None:
             request.num_cached = allocation.num_cached
+            request.evicted = allocation.evicted
         self._running.append(request)
         return True
 

@@ -350,6 +350,22 @@ def test_usage_adds_up(tiny: Checkpoint) -> None:
     assert all(a.usage != b.usage for a, b in pairwise(outcomes))
 
 
+def test_usage_tells_what_was_evicted_before(tiny: Checkpoint) -> None:
+    """Tokens of the prompt that the cache gave up count with their age; a first prompt has none."""
+    engine = make_engine(tiny, page_size=8, pool_tokens=64)
+    short = SamplingParams(temperature=0, max_tokens=1)
+    first = answer(engine, prompt(40), short).usage
+    answer(engine, prompt(50, seed=1), short)
+    again = answer(engine, prompt(40), short).usage
+    assert first is not None
+    assert again is not None
+    assert (first.evicted_tokens, first.evicted_seconds_ago) == (0, None)
+    assert again.cached_tokens + again.evicted_tokens == 39
+    assert again.evicted_tokens > 0
+    assert again.evicted_seconds_ago is not None
+    assert 0 <= again.evicted_seconds_ago < 60
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_request_without_finite_logits_fails_alone(
     tiny: Checkpoint, naive: Engine, temperature: float
