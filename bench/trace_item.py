@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from radixchat.radix.use import Signal
+
 
 class TraceError(Exception):
     """A trace cannot be read: "FILE:LINE: what is wrong and what would do".
@@ -48,3 +50,12 @@ class TraceRequest:
     conversation: str | None = None
     turn: int = 0
     superseded: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSignal:
+    """What a server hears of a conversation between requests; time as in `TraceRequest`."""
+
+    time: float
+    conversation: str
+    signal: Signal
