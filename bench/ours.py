@@ -22,6 +22,7 @@ from radixchat.bench.index_memory import reachable_bytes
 from radixchat.bench.trace_item import TraceRequest, TraceSignal
 from radixchat.radix.allocation import Allocation
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.events import RecentEvictions
 from radixchat.radix.policies import make_policy
 from radixchat.radix.use import Signal
 
@@ -151,9 +152,13 @@ class OurCache:
         return (self._allocating.total_ns() + self._extending.total_ns()) / num_pages / 1000
 
     def index_bytes_per_unit(self) -> float | None:
-        """Memory of tree, pool and policy for each unit cached now; None when nothing is."""
+        """Memory of tree, pool and policy for each unit cached now; None when nothing is.
+
+        Without the ring of recent evictions: it explains misses and finds nothing, and has a
+        fixed bound of its own, a few MiB, which would drown the rest in a small cache.
+        """
         cached = self.cache.num_cached_tokens
-        return reachable_bytes(self.cache) / cached if cached else None
+        return reachable_bytes(self.cache, (RecentEvictions,)) / cached if cached else None
 
     def serve(self, request: TraceRequest) -> int:
         """Match, allocate, commit, release."""

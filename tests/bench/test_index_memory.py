@@ -38,3 +38,10 @@ def test_code_does_not_count() -> None:
     """A class or a function that is referred to leads to the whole program, and is left out."""
     assert reachable_bytes(_Thing(_Thing)) == sys.getsizeof(_Thing(None))
     assert reachable_bytes(_Thing(len)) == sys.getsizeof(_Thing(None))
+
+
+def test_a_class_can_be_left_out() -> None:
+    """Neither it nor what only it leads to counts."""
+    text = "x" * 1000
+    assert reachable_bytes([_Thing(text)], (_Thing,)) == sys.getsizeof([None])
+    assert reachable_bytes([_Thing(text), text], (_Thing,)) > 1000

@@ -137,3 +137,16 @@ def test_memory_of_the_index() -> None:
     measured = arm.index_bytes_per_unit()
     assert measured is not None
     assert 12 <= measured < 14
+
+
+def test_memory_does_not_depend_on_what_was_evicted() -> None:
+    """After ten times the capacity came and went, the index is as large as after the first."""
+    arm = OurCache(4000, 1, "lru")
+    measured = []
+    for _ in range(2):
+        serve_all(arm, [range(start, start + 200) for start in range(0, 40_000, 200)])
+        serve_all(arm, [range(start, start + 2000) for start in (100_000, 200_000)])
+        assert arm.num_cached_units == 4000
+        measured.append(arm.index_bytes_per_unit() or 0)
+    assert measured[0] == pytest.approx(measured[1], rel=0.05)
+    assert measured[1] < 16
