@@ -81,7 +81,6 @@ def open_trace(
     namespace_by: str | None = None,
     concurrency: int = 1,
     last_turn: bool = False,
-    block_tokens: int | None = None,
 ) -> Trace:
     """The trace in a file: plain, or packed by gzip, xz or bzip2; "-" is standard input.
 
@@ -89,7 +88,7 @@ def open_trace(
     namespace. keep_replies: whether a request has its answer's tokens.
     Of chats: tokenizer: "words" for the built-in one, else an installed model's name, a .gguf
     file, or a folder with tokenizer.json; concurrency: so many take turns; last_turn: only the
-    last turn of each line is a request. Of block hashes: block_tokens: None deduces it.
+    last turn of each line is a request.
     Raises TraceError for what is no trace, ModelLoadError for a tokenizer that cannot be had,
     ValueError for a setting out of range.
     """
@@ -97,15 +96,14 @@ def open_trace(
         raise ValueError(f"format is {format!r}; allowed: auto, {', '.join(FORMATS)}")
     if concurrency < 1:
         raise ValueError(f"concurrency is {concurrency}; allowed: 1 or more")
-    if block_tokens is not None and block_tokens < 1:
-        raise ValueError(f"block_tokens is {block_tokens}; allowed: 1 or more")
     file = TraceFile(str(path))
     first = next(file.lines(), None)
     if first is None:
         raise TraceError(file.name, 0, "the trace is empty; it needs one JSON object per line")
     found = _format(first) if format == "auto" else format
     if found == "mooncake":
-        unit = deduce_block_tokens(file.lines()) if block_tokens is None else block_tokens
+        said = first.optional_integer("block_size", 1)
+        unit = deduce_block_tokens(file.lines()) if said is None else said
         return Trace(file, found, unit, BlockReader(unit, namespace_by).read)
     if found == "tokens":
         return Trace(file, found, 1, TokenReader(keep_replies, namespace_by).read)

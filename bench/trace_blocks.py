@@ -8,8 +8,9 @@
     timestamp      milliseconds, or a date; on every line or on none
     conversation, turn   may be given, as in a token trace; Mooncake's own traces have neither
     output_length  not used: the trace does not tell what the answer's blocks were
+    block_size     tokens of a block, said by the first line; else deduced from the lengths
 
-Owns that form and the size of its blocks, which no line tells.
+Owns that form and the size of its blocks.
 """
 
 from __future__ import annotations
@@ -102,7 +103,10 @@ def deduce_block_tokens(lines: Iterable[TraceLine]) -> int:
         return USUAL_BLOCK
     if len(powers) == 1 or low == high:
         return powers[0] if powers else low
-    raise line.error(f"blocks of {low} to {high} tokens fit the lines so far; give the block size")
+    raise line.error(
+        f"blocks of {low} to {high} tokens fit the lines so far; say which in a field block_size "
+        "of the first line"
+    )
 
 
 def _lengths(line: TraceLine) -> tuple[int, list[object]]:

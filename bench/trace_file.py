@@ -72,11 +72,11 @@ class TraceFile:
             file = self._path.open("rb", buffering=0)
         except OSError as error:
             raise TraceError(self.name, 0, f"cannot be read: {error.strerror}") from error
-        with file:
+        with file, self._unpacked(file) as stream:
             total, told = os.fstat(file.fileno()).st_size, 0
             if progress is not None:
                 progress(0, total)
-            for line in self._parsed(self._unpacked(file)):
+            for line in self._parsed(stream):
                 if progress is not None and (done := file.tell()) - told >= READ_BYTES:
                     progress(done, total)
                     told = done
