@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from radixchat.engine.config import EngineConfig
+from radixchat.engine.config import KV_ELEMENT_BYTES, EngineConfig
 from radixchat.engine.hint import Hint, Observe, Purge, Supersede
 from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.runner import Runner
@@ -16,6 +16,7 @@ from radixchat.engine.stats import EngineSnapshot
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.namespace import derive_namespace
 from radixchat.radix.uncached import UncachedPages
 
 
@@ -32,6 +33,7 @@ class Engine:
         )
         self.scheduler = Scheduler(self.cache, self.plan)
         self.runner = Runner(checkpoint, self.plan)
+        self._fingerprint = checkpoint.fingerprint
 
     @property
     def has_work(self) -> bool:
@@ -55,6 +57,15 @@ class Engine:
     def cancel(self, request_id: int) -> None:
         """End a request; the next step reports it, with what it cost. Unknown ids are ignored."""
         self.scheduler.cancel(request_id)
+
+    def namespace(self, secret: bytes, principal: str) -> bytes:
+        """The root of one principal's KV: nothing that anybody or any model else computes is there.
+
+        secret: at least 16 bytes that no principal knows.
+        """
+        kv_format = f"float{8 * KV_ELEMENT_BYTES}"
+        parts = (self._fingerprint, kv_format, principal)
+        return derive_namespace(secret, *(part.encode() for part in parts))
 
     def hint(self, hint: Hint) -> None:
         """Pass on what is known of a conversation; no answer depends on it."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from radixchat.radix.use import Signal
 
+__all__ = ["Hint", "Observe", "Purge", "Signal", "Supersede"]
+
 
 @dataclass(frozen=True, slots=True)
 class Observe:

@@ -72,6 +72,17 @@ class ChatTemplate:
         masked = [_masked(message, mask) for message in messages]
         return mask.pieces(self._run(masked, add_generation_prompt=add_generation_prompt))
 
+    def render_through(self, messages: Sequence[ChatMessage], last: int) -> list[Piece] | None:
+        """The prompt's beginning, up to the end of what it shows of message number `last`.
+
+        None where it does not show that end exactly once. Raises InvalidRequest as render does.
+        """
+        mask = ContentMask()
+        masked = [_masked(message, mask) for message in messages]
+        masked[last]["content"] += MARKER
+        before, *after = self._run(masked, add_generation_prompt=True).split(MARKER)
+        return mask.pieces(before) if len(after) == 1 else None
+
     def render_turn(self, history: Sequence[ChatMessage], text: str) -> list[Piece]:
         """What follows the last answer: the end of its turn, the user's `text`, the next prompt.
 

@@ -7,11 +7,13 @@ whoever stores the result checks that the tree has not moved on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from radixchat.engine.errors import InvalidRequest
-from radixchat.server.message import Message
+from radixchat.engine.prompt import ChatMessage
+from radixchat.server.message import Message, NewMessage, user_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,11 @@ class Conversation:
         """
         return self.until(self._require_user("undo").parent)
 
+    def said(self, message: NewMessage, render_hash: str) -> Conversation:
+        """The path with the user's new message at its end, as the store will have it."""
+        node = user_message(self.tip, message, render_hash)
+        return Conversation(self.id, (*self.messages, node))
+
     def until(self, tip: str | None) -> Conversation:
         """The path up to and including the message `tip`; None gives the empty path.
 
@@ -104,3 +111,21 @@ class Conversation:
         if self.last_user is None:
             raise InvalidRequest(f"there is nothing to {action}: the conversation has no turn yet")
         return self.last_user
+
+
+def chat_messages(path: Sequence[Message]) -> list[ChatMessage]:
+    """The path as a template wants it: an unanswered user message gets an empty answer."""
+    messages: list[ChatMessage] = []
+    for message in path:
+        if message.role == "user" and messages and messages[-1].role == "user":
+            messages.append(ChatMessage("assistant", ""))
+        messages.append(ChatMessage(message.role, message.text))
+    return messages
+
+
+def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many leading ids are equal."""
+    return next(
+        (count for count, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )

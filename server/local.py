@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -21,6 +22,9 @@ from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
+
+# For whom a service in a process of its own answers: whoever started it.
+LOCAL_PRINCIPAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
         prompts=model.prompts,
         model_name=settings.model,
         notices=model.notices,
+        principal=LOCAL_PRINCIPAL,
+        namespace=model.engine.namespace(secrets.token_bytes(32), LOCAL_PRINCIPAL),
     )
     try:
         yield service

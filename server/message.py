@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,6 +88,30 @@ def message_id(
     }
     canonical = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return "msg_" + hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def user_message(parent: str | None, message: NewMessage, render_hash: str) -> Message:
+    """The node that a user's turn becomes under `parent`, stored or not."""
+    id_ = message_id(
+        parent=parent,
+        role="user",
+        text=message.text,
+        token_ids=message.token_ids,
+        absolute=message.absolute,
+        status="complete",
+        render_hash=render_hash,
+    )
+    return Message(
+        id=id_,
+        parent=parent,
+        role="user",
+        text=message.text,
+        token_ids=message.token_ids,
+        absolute=message.absolute,
+        status="complete",
+        render_hash=render_hash,
+        created_at=time.time(),
+    )
 
 
 def check_text(what: str, text: str) -> str:

@@ -18,7 +18,7 @@ from sqlite_utils import Database, Migrations
 APPLICATION_ID = 0x52584348
 
 # Kept in PRAGMA user_version; raised by one with each step below.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 MIGRATIONS = Migrations("radixchat")
 
@@ -108,3 +108,13 @@ def m001_initial(db: Database) -> None:
         "CREATE UNIQUE INDEX response_running ON response(conversation) "
         "WHERE status = 'in_progress'"
     )
+
+
+@MIGRATIONS(name="m002_principal")
+def m002_principal(db: Database) -> None:
+    """For whom a response was computed, to tell why a cache did not have its tokens.
+
+    Before there were several there was one, "local". The index: which responses made an answer.
+    """
+    db.table("response").add_column("principal", str, not_null_default="local")
+    db.table("response").create_index(["answer"])

@@ -16,8 +16,9 @@ from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.prompt import ChatMessage
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.conversation import Conversation
-from radixchat.server.message import Message, NewMessage, check_text
+from radixchat.server.conversation import Conversation, chat_messages
+from radixchat.server.message import NewMessage, check_text
+from radixchat.server.prompt_layout import PromptLayout
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class PromptBuilder:
         if not check_text("the message", text).strip():
             raise InvalidRequest(f"the message is {text!r}; send at least one visible character")
         messages = chat_messages(history.messages)
-        stored = self._stored_ids(history)
+        stored = self.stored_ids(history)
         if stored is None or not self._template.lint.appendable:
             prompt = self._render([*messages, ChatMessage("user", text)])
             return UserTurn(NewMessage(text, prompt, absolute=True), prompt)
@@ -54,10 +55,17 @@ class PromptBuilder:
 
     def prompt_ids(self, question: Conversation) -> tuple[int, ...]:
         """The prompt of a path that ends with a user message, to answer it (again)."""
-        stored = self._stored_ids(question)
+        stored = self.stored_ids(question)
         return stored if stored is not None else self._render(chat_messages(question.messages))
 
-    def _stored_ids(self, conversation: Conversation) -> tuple[int, ...] | None:
+    def layout(self, question: Conversation, prompt_ids: Sequence[int]) -> PromptLayout:
+        """Where the path's messages lie in `prompt_ids`, the prompt that answers its end."""
+        num_messages = num_rendered = len(question.messages)
+        if self.stored_ids(question) is not None:
+            num_rendered = num_messages - len(question.since_absolute) + 1
+        return PromptLayout(self._tokenizer, self._template, question, prompt_ids, num_rendered)
+
+    def stored_ids(self, conversation: Conversation) -> tuple[int, ...] | None:
         """The conversation's own ids; None if it has none, or another model made some of them."""
         messages = conversation.since_absolute
         ours = bool(messages) and all(m.render_hash == self.render_hash for m in messages)
@@ -66,13 +74,3 @@ class PromptBuilder:
     def _render(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
         pieces = self._template.render(messages, add_generation_prompt=True)
         return tuple(self._tokenizer.encode_prompt(pieces))
-
-
-def chat_messages(path: Sequence[Message]) -> list[ChatMessage]:
-    """The path as a template wants it: an unanswered user message gets an empty answer."""
-    messages: list[ChatMessage] = []
-    for message in path:
-        if message.role == "user" and messages and messages[-1].role == "user":
-            messages.append(ChatMessage("assistant", ""))
-        messages.append(ChatMessage(message.role, message.text))
-    return messages

@@ -29,6 +29,7 @@ __all__ = [
     "ErrorInfo",
     "InvalidRequest",
     "MessageView",
+    "MissReport",
     "ModelLoadError",
     "OutputTextDelta",
     "RadixChatError",
@@ -170,6 +171,56 @@ class ResponseTimings:
 
 
 @dataclass(frozen=True, slots=True)
+class MissReport:
+    """Why the cache had less of a prompt than an earlier response of the conversation promises.
+
+    reason: "cold", there is no such response; "evicted", the tokens were in the cache and had to
+    make room; "changed", a message before the one to be answered has another text; "template",
+    the messages are the same but were rendered or encoded otherwise; "namespace", the earlier
+    response was another tenant's; "model", another model, tokenizer or template made it;
+    "expired", it was computed before this cache existed; else "unknown".
+
+    index: the first token that was missed; of "changed" and "template" the first that differs.
+    message: the id of the prompt's message in whose share it lies, None where that is not known.
+    expected_text, got_text: the earlier response's text and the prompt's around the first token
+    that differs. comparison_reusable_tokens: leading tokens that both have; None where the earlier
+    ones are not known. cache_missed_tokens: of "evicted", "expired" and "unknown", how many of
+    these had to be computed again. Where the prompts differ ("changed", "template", "namespace",
+    "model"): tokens computed before the message to be answered, at most as many as the earlier
+    response had. 0 of "cold".
+    """
+
+    reason: str
+    index: int
+    message: str | None
+    expected_text: str | None
+    got_text: str | None
+    cache_missed_tokens: int
+    comparison_reusable_tokens: int | None
+    evicted_seconds_ago: float | None = None
+
+    def diagnostics(self) -> dict[str, Any]:
+        """The `prompt_cache_diagnostics` object of the Responses API, with our reasons."""
+        cold = self.reason == "cold"
+        return {
+            "type": "comparison_response_not_found" if cold else "cache_miss",
+            "reason": self.reason,
+            "cache_missed_tokens": self.cache_missed_tokens,
+            "comparison_reusable_tokens": self.comparison_reusable_tokens,
+        }
+
+    def details(self) -> dict[str, Any]:
+        """What the Responses API has no name for: the `x_cache` object."""
+        return {
+            "index": self.index,
+            "message": self.message,
+            "expected_text": self.expected_text,
+            "got_text": self.got_text,
+            "evicted_seconds_ago": self.evicted_seconds_ago,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class ResponseCreated:
     """The turn is accepted and stored; nothing is computed yet."""
 
@@ -194,7 +245,8 @@ class ResponseDone:
     status: "completed", "incomplete" (reason: "max_output_tokens", "context_length" or
     "interrupted") or "failed" (error is set). output_ids include the stop token, if one was
     sampled; output_text does not show it. seed: what repeats a sampled answer, drawn if none was
-    asked for; None for a turn that was refused.
+    asked for; None for a turn that was refused. miss: None where nothing was missed, where the
+    cache is off, and where the answer ended before its first token.
     """
 
     conversation: str | None
@@ -208,6 +260,7 @@ class ResponseDone:
     output_ids: tuple[int, ...]
     seed: int | None = None
     error: ErrorInfo | None = None
+    miss: MissReport | None = None
 
     def to_turn(self, *, ids: bool = False) -> dict[str, Any]:
         """The turn as one JSON object; with `ids`, the exact tokens too."""
@@ -221,6 +274,8 @@ class ResponseDone:
             "seed": self.seed,
             "usage": self.usage.to_dict(),
             "timings": self.timings.to_dict(self.usage),
+            "prompt_cache_diagnostics": self.miss.diagnostics() if self.miss else None,
+            "x_cache": self.miss.details() if self.miss else None,
         }
         if self.error is not None:
             turn["error"] = {

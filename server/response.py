@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -22,6 +22,7 @@ from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.message import Answer
 from radixchat.server.protocol import (
     ErrorInfo,
+    MissReport,
     OutputTextDelta,
     ResponseCreated,
     ResponseDone,
@@ -68,7 +69,9 @@ class RunningResponse:
         engine: EngineThread,
         tokenizer: Tokenizer,
         sink: ResponseSink,
+        explain: Callable[[Usage], Awaitable[MissReport | None]],
     ) -> None:
+        """explain: tells why the cache had as little of the prompt as it had."""
         self.id = response
         self._conversation = conversation
         self._request = request
@@ -77,6 +80,7 @@ class RunningResponse:
         self._engine = engine
         self._decode = tokenizer.stream()
         self._sink = sink
+        self._explain_miss = explain
         self._log: list[ResponseEvent] = [ResponseCreated(conversation, response)]
         self._news = asyncio.Event()
         self._text: list[str] = []
@@ -146,7 +150,18 @@ class RunningResponse:
             self._show(self._decode.finish())
         assert finish is not None, "the engine's last event says how the request ended"
         status, reason = _OUTCOMES[finish]
-        return self._done(status, reason, usage)
+        done = self._done(status, reason, usage)
+        return replace(done, miss=await self._find_miss(usage))
+
+    async def _find_miss(self, usage: Usage | None) -> MissReport | None:
+        if usage is None or usage.output_tokens == 0:
+            return None
+        try:
+            return await self._explain_miss(usage)
+        except Exception:
+            # The answer is there and counts; what is said about its cost can be missing.
+            _LOGGER.exception("response %s: its cache miss was not explained", self.id)
+            return None
 
     def _explain(self, failure: Exception) -> ErrorInfo:
         """A failure as the terminal event tells it; a bug of ours is logged, too."""

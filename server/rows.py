@@ -22,6 +22,8 @@ IN_PROGRESS = "in_progress"
 # Spelt out, so that SQLite uses the index that has only these rows.
 RUNNING = f"status = '{IN_PROGRESS}'"
 
+_ANSWERED = "answer IS NOT NULL AND status IN ('completed', 'incomplete')"
+
 # A message's status by that of the response that made it.
 MESSAGE_STATUS = {"completed": "complete", "incomplete": "interrupted", "failed": "error"}
 
@@ -77,8 +79,8 @@ class ResponseRow:
 
     status: "in_progress", "completed", "incomplete" or "failed". answer: None while in progress,
     and where nothing was generated. tip_before: of a regeneration, where the tip returns if
-    nothing comes of it. owner: the process that runs it. saved: the answer so far, while in
-    progress. updated_at: the last sign of life while in progress.
+    nothing comes of it. owner: the process that runs it. principal: for whom. saved: the answer so
+    far, while in progress. updated_at: the last sign of life while in progress.
     """
 
     id: str
@@ -90,6 +92,7 @@ class ResponseRow:
     reason: str | None
     error: str | None
     owner: str
+    principal: str
     options: dict[str, Any]
     render_hash: str
     saved: Answer
@@ -205,6 +208,21 @@ def find_response(db: Database, response: str) -> ResponseRow:
     for row in select(db, "SELECT * FROM response WHERE id = :id", id=response):
         return _response(row)
     raise InvalidRequest(f"there is no response {response!r}")
+
+
+def earlier_responses(db: Database, response: ResponseRow, answer: str | None) -> list[ResponseRow]:
+    """The last response of its conversation before that one, and the last that made `answer`.
+
+    Only such as have an answer that did not fail; each once.
+    """
+    earlier = f"SELECT * FROM response WHERE {_ANSWERED} AND id != :id"
+    last = f"{earlier} AND conversation = :conversation ORDER BY rowid DESC LIMIT 1"
+    # Another conversation's, where this one was forked from it.
+    of_answer = f"{earlier} AND answer = :answer"
+    maker = f"{of_answer} ORDER BY conversation = :conversation DESC, rowid DESC LIMIT 1"
+    values = {"id": response.id, "conversation": response.conversation, "answer": answer}
+    found = [*select(db, last, **values), *select(db, maker, **values)]
+    return [_response(row) for row in {row["id"]: row for row in found}.values()]
 
 
 def running_responses(db: Database) -> list[ResponseRow]:

@@ -12,20 +12,29 @@ import functools
 import itertools
 import secrets
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import ParamSpec, TypeVar
 
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.errors import EngineStopped
-from radixchat.engine.request import Request, SamplingParams
+from radixchat.engine.hint import Observe, Signal, Supersede
+from radixchat.engine.request import Request, SamplingParams, Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.conversation import Conversation
+from radixchat.server.comparison import closest, load_comparisons
+from radixchat.server.conversation import Conversation, common_prefix
 from radixchat.server.message import Answer, NewMessage
+from radixchat.server.miss import AskedPrompt, explain_miss
 from radixchat.server.prompt import PromptBuilder
-from radixchat.server.protocol import MessageView, ResponseDone, ResponseEvent, ResponseOptions
+from radixchat.server.protocol import (
+    MessageView,
+    MissReport,
+    ResponseDone,
+    ResponseEvent,
+    ResponseOptions,
+)
 from radixchat.server.response import RunningResponse
 from radixchat.server.rows import Outcome
 from radixchat.server.store import Store
@@ -66,7 +75,10 @@ class ChatService:
         prompts: PromptBuilder,
         model_name: str,
         notices: tuple[str, ...],
+        principal: str,
+        namespace: bytes,
     ) -> None:
+        """principal, namespace: for whom it answers, and under which root their KV is cached."""
         self.model_name = model_name
         self.n_ctx = plan.max_tokens
         self.notices = notices
@@ -76,6 +88,9 @@ class ChatService:
         self._database_thread = database_thread
         self._tokenizer = tokenizer
         self._prompts = prompts
+        self._principal = principal
+        self._namespace = namespace
+        self._began = time.time()
         self._beginning: set[asyncio.Task[RunningResponse]] = set()
         self._running: dict[str, RunningResponse] = {}
         self._request_ids = itertools.count()
@@ -106,6 +121,7 @@ class ChatService:
         path = await self._conversation(conversation)
         before = path.before_last_turn()
         await self._database(self._store.move_tip, conversation, expected=path.tip, new=before.tip)
+        self._leave_branch(path, before.token_ids)
         undone = path.last_user
         assert undone is not None
         return MessageView(undone.id, undone.role, undone.text, undone.status)
@@ -152,6 +168,10 @@ class ChatService:
             return Turn(path, question.tip, None, prompt_ids)
 
         return self._respond(turn, options)
+
+    async def close_conversation(self, conversation: str) -> None:
+        """Nobody is about to go on with it: its cached tokens may make room for others' first."""
+        self._engine.hint(Observe(conversation, Signal.CLOSED))
 
     async def cancel(self, response: str) -> None:
         """End a running response; its events then end with status "incomplete"."""
@@ -244,7 +264,9 @@ class ChatService:
             user=turn.message,
             options=asdict(sampling),
             render_hash=self._prompts.render_hash,
+            principal=self._principal,
         )
+        self._leave_branch(turn.path, turn.prompt_ids)
         response = RunningResponse(
             conversation=turn.path.id,
             response=response_id,
@@ -253,15 +275,43 @@ class ChatService:
                 list(turn.prompt_ids),
                 sampling,
                 self._tokenizer.stop_ids,
+                self._namespace,
+                turn.path.id,
             ),
             accepted_at=accepted_at,
             engine=self._engine,
             tokenizer=self._tokenizer,
             sink=self,
+            explain=functools.partial(self._explain_miss, response_id, turn),
         )
         self._running[response_id] = response
         response.task.add_done_callback(lambda _: self._running.pop(response_id))
         return response
+
+    def _leave_branch(self, path: Conversation, kept: Sequence[int]) -> None:
+        """Tell the cache what nobody asks for again: the path's tokens, but for those kept."""
+        left = self._prompts.stored_ids(path) or ()
+        start = common_prefix(left, kept)
+        if start < len(left):
+            self._engine.hint(Supersede(left, start, path.id, self._namespace))
+
+    async def _explain_miss(self, response: str, turn: Turn, usage: Usage) -> MissReport | None:
+        """Compare a response with what came before it in its conversation."""
+        if not self._plan.prefix_cache:
+            return None
+        path = turn.path.until(turn.parent)
+        if turn.message is not None:
+            path = path.said(turn.message, self._prompts.render_hash)
+        asked = AskedPrompt(
+            path, turn.prompt_ids, self._prompts.render_hash, self._principal, self._began
+        )
+
+        candidates = await self._database(load_comparisons, self._store, response, path)
+        comparison = closest(candidates, turn.prompt_ids, self._prompts.render_hash)
+        layout = self._prompts.layout(path, turn.prompt_ids)
+        return await asyncio.to_thread(
+            explain_miss, asked, comparison, usage, layout, self._tokenizer
+        )
 
     async def _conversation(self, conversation: str) -> Conversation:
         def load() -> Conversation:

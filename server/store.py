@@ -164,12 +164,14 @@ class Store:
         user: NewMessage | None,
         options: Mapping[str, Any],
         render_hash: str,
+        principal: str,
     ) -> str:
         """Store the user's turn and that it is being answered, in one durable transaction.
 
         Returns the response's id. The user's message goes under `parent`; without one
         (regenerate) `parent` is the user message to answer again. The tip moves to the message
-        that is answered. render_hash: which model, tokenizer and template make the ids. Raises
+        that is answered. render_hash: which model, tokenizer and template make the ids. principal:
+        for whom. Raises
         ConversationNotFound; ConversationLocked where another turn of the conversation is running
         or the tip is not `expected_tip`; InvalidRequest where `parent` is not a message of this
         conversation, the text is not valid Unicode, or an id is out of range.
@@ -192,6 +194,7 @@ class Store:
                 "owner": owner,
                 "options": json.dumps(dict(options)),
                 "render_hash": render_hash,
+                "principal": principal,
                 "text": "",
                 "token_ids": b"",
                 "created_at": now,
@@ -206,6 +209,15 @@ class Store:
         """That response; raises InvalidRequest where there is none."""
         with self._file.reading() as db:
             return rows.find_response(db, response)
+
+    def earlier_responses(self, response: ResponseRow, answer: str | None) -> list[ResponseRow]:
+        """What a response may be compared with, the later first: at most two.
+
+        The last one of its conversation before it, and the last that made the message `answer`.
+        Only such as have an answer and did not fail.
+        """
+        with self._file.reading() as db:
+            return rows.earlier_responses(db, response, answer)
 
     def save_partial(self, response: str, answer: Answer) -> None:
         """Keep what is generated so far; also the sign that its process lives.

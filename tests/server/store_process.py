@@ -31,6 +31,7 @@ def begin(store: Store, conversation: str, text: str) -> tuple[str, str]:
         parent=tip,
         user=NewMessage(text, tuple(text.encode())),
         options={},
+        principal="local",
         render_hash="r",
     )
     return response, store.response(response).question

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from radixchat.engine.errors import StoreError
-from radixchat.engine.request import Request, SamplingParams
+from radixchat.engine.request import Request, SamplingParams, Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.server import response as response_module
 from radixchat.server.local import LocalSettings, load_model
 from radixchat.server.message import Answer
-from radixchat.server.protocol import ResponseDone, ResponseEvent
+from radixchat.server.protocol import MissReport, ResponseDone, ResponseEvent
 from radixchat.server.response import RunningResponse
+
+Explain = Callable[[Usage], Awaitable[MissReport | None]]
 
 
 class FailingSink:
@@ -33,7 +36,13 @@ class FailingSink:
         raise self.failure
 
 
-async def respond(settings: LocalSettings, sink: FailingSink, tokens: int) -> list[ResponseEvent]:
+async def nothing_missed(usage: Usage) -> None:
+    """No explanation of a miss."""
+
+
+async def respond(
+    settings: LocalSettings, sink: FailingSink, tokens: int, explain: Explain = nothing_missed
+) -> list[ResponseEvent]:
     model = load_model(settings)
     engine = EngineThread(model.engine)
     engine.start()
@@ -46,6 +55,7 @@ async def respond(settings: LocalSettings, sink: FailingSink, tokens: int) -> li
             engine=engine,
             tokenizer=model.tokenizer,
             sink=sink,
+            explain=explain,
         )
         return [event async for event in response.events()]
     finally:

@@ -50,6 +50,7 @@ def test_unknown_conversation(store: Store) -> None:
             parent=None,
             user=NewMessage("Hi", (1,)),
             options={},
+            principal="local",
             render_hash="r",
         )
 

@@ -65,6 +65,7 @@ def begin(store: Store, conversation: str) -> None:
         parent=tip,
         user=NewMessage("next", (7,)),
         options={},
+        principal="local",
         render_hash="r",
     )
 

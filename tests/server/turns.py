@@ -33,6 +33,7 @@ def begin(
         "user": None if text is None else NewMessage(text, ids),
         "options": {"temperature": 0.5},
         "render_hash": "r",
+        "principal": "local",
     }
     return store.response(store.begin_response(conversation=conversation, **arguments | changes))
 
