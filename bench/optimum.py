@@ -39,11 +39,12 @@ import numpy as np
 
 from radixchat.bench.oracle_result import OracleResult
 from radixchat.bench.path_tree import PathTree, Visits
+from radixchat.bench.run_lru import RunLru
 from radixchat.bench.trace_item import TraceRequest, TraceSignal
 
 
 class OfflineOptimum:
-    """The optimum of one trace, whose paths are gathered once, at any capacity.
+    """The oracles of one trace, whose paths are gathered once, at any capacity.
 
     infinite: what an unlimited cache would have found.
     """
@@ -61,6 +62,12 @@ class OfflineOptimum:
     def attained(self, capacity_units: int) -> OracleResult:
         """What a prefix tree finds that knows the future; equal to `run` as a rule."""
         return self._replay(capacity_units, leaves_only=True)
+
+    def lru(self, capacity_units: int) -> OracleResult:
+        """What `reference_lru` finds and evicts, at a fraction of its cost in long traces."""
+        cache = RunLru(self._visits, capacity_units)
+        found = [cache.serve(request) for request in range(len(self._visits))]
+        return OracleResult(np.array(found, np.int64), cache.num_evicted)
 
     def _replay(self, capacity: int, leaves_only: bool) -> OracleResult:
         if capacity < 1:

@@ -2,7 +2,8 @@
 
     infinite        an unlimited cache: no cache of any size finds more
     OfflineOptimum  a cache of this size that knows the future: none of this size finds more
-    reference_lru   a cache of this size, least recently used first: ours with `lru` equals it
+    reference_lru   a cache of this size, least recently used first: ours with `lru` equals it;
+                    `OfflineOptimum.lru` is the same for long traces
 
 All count units of prompts found by a serial replay, one request at a time, never a prompt's last
 unit; in each namespace for itself. Units become tokens where the rates are computed. None of them
