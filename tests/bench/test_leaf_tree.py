@@ -101,6 +101,18 @@ def test_locked_leaves_are_no_victims() -> None:
     assert tree.victim() is node
 
 
+def test_a_locked_node_may_be_cut() -> None:
+    """Both parts are locked then, until the lock goes."""
+    tree = LeafTree()
+    _put(tree, b"", [1, 2, 3, 4])
+    node, _ = tree.walk(b"", _units([1, 2, 3, 4]))
+    tree.lock(node)
+    upper, length = tree.walk(b"", _units([1, 2, 9]))
+    assert (length, upper.locks, node.locks) == (2, 1, 1)
+    tree.unlock(node)
+    assert (upper.locks, node.locks, tree.victim()) == (0, 0, node)
+
+
 def test_namespaces_are_apart() -> None:
     """The same units in two namespaces are held twice."""
     tree = LeafTree()

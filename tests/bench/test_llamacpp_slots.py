@@ -37,6 +37,35 @@ def test_the_host_list_drops_its_oldest() -> None:
     assert serve_all(arm, [BETA, ALPHA]) == [9, 0]
 
 
+def test_what_loses_more_than_half_is_saved() -> None:
+    """A branch that leaves after 3 of 10 has the rest copied to the list, and it comes back."""
+    arm = LlamaCppSlots(40, 1, host_units=100)
+    assert serve_all(arm, [ALPHA, [*ALPHA[:3], 1, 2, 3, 4, 5], ALPHA]) == [0, 3, 9]
+
+
+def test_what_keeps_half_is_not_saved() -> None:
+    """A branch that leaves after 6 of 10 cuts the rest off for good."""
+    arm = LlamaCppSlots(40, 1, host_units=100)
+    assert serve_all(arm, [ALPHA, [*ALPHA[:6], 1, 2, 3, 4, 5], ALPHA]) == [0, 6, 6]
+    assert arm.num_host_units == 0
+
+
+@pytest.mark.parametrize(("common", "found"), [(5, 5), (3, 3), (2, 0)])
+def test_an_entry_must_be_worth_it(common: int, found: int) -> None:
+    """Of an entry of 10, half or three may come back for a prompt; two are less than a quarter."""
+    arm = LlamaCppSlots(40, 1, host_units=100)
+    assert serve_all(arm, [ALPHA, BETA, [*ALPHA[:common], 1, 2, 3, 4]]) == [0, 0, found]
+
+
+def test_an_entry_that_another_contains_is_dropped() -> None:
+    """A reply happens to repeat a saved sequence and goes on: the list keeps the longer one."""
+    arm = LlamaCppSlots(40, 1, host_units=100)
+    serve_all(arm, [ALPHA, BETA])
+    assert arm.serve(ask(ALPHA[:1], [*ALPHA[1:], 1, 2])) == 0
+    serve_all(arm, [GAMMA])
+    assert arm.num_host_units == 10 + 11
+
+
 def test_a_slot_is_cut_at_the_common_prefix() -> None:
     """After going on from an earlier point, what was beyond is gone."""
     arm = LlamaCppSlots(40, 1, host_units=0)

@@ -6,7 +6,7 @@ import random
 from collections import OrderedDict
 
 from radixchat.bench.vllm_blocks import VllmBlocks, chained_hashes
-from radixchat.tests.bench.traffic import ask, serve_all
+from radixchat.tests.bench.traffic import ask, chats, serve_all
 
 
 def test_only_full_blocks_are_found() -> None:
@@ -87,3 +87,15 @@ def test_with_blocks_of_one_unit_it_is_lru() -> None:
             order[prefix] = None
         assert arm.serve(ask(prompt)) == found
     assert arm.num_cached_units == len(order) == num_units
+
+
+def test_every_block_is_in_the_queue_between_requests() -> None:
+    """None is lost or twice there, and the map leads to exactly the cached ones."""
+    arm = VllmBlocks(120, 4)
+    for request in chats(seed=7, num_requests=300):
+        arm.serve(request)
+        assert arm._unused + len(arm._free) == 30
+        cached = [block for same in arm._cached.values() for block in same]
+        assert len(cached) == len(set(cached)) == arm.num_cached_units // 4
+        assert set(cached) == {block for block in arm._free if block.key}
+        assert all(block.key == key for key, same in arm._cached.items() for block in same)
