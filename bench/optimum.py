@@ -46,7 +46,7 @@ from radixchat.bench.trace_item import TraceRequest, TraceSignal
 class OfflineOptimum:
     """The oracles of one trace, whose paths are gathered once, at any capacity.
 
-    infinite: what an unlimited cache would have found.
+    infinite: what an unlimited cache would have found. distinct_units: what it holds at the end.
     """
 
     def __init__(self, trace: Iterable[TraceRequest | TraceSignal]) -> None:
@@ -54,6 +54,7 @@ class OfflineOptimum:
         found = [tree.add(item) for item in trace if isinstance(item, TraceRequest)]
         self.infinite = OracleResult(np.array(found, np.int64), 0)
         self._visits = tree.freeze()
+        self.distinct_units = sum(self._visits.length)
 
     def run(self, capacity_units: int) -> OracleResult:
         """The most that any cache of this capacity can find."""

@@ -19,6 +19,7 @@ class TraceFacts:
     unit_tokens: tokens in what is compared, the block of a block-hash trace, else 1.
     distinct_tokens: what an infinite cache holds at the end, prompts and kept replies.
     longest_tokens: the longest prompt. conversations: 0 where the trace tells of none.
+    taking_turns: how many chats took turns, where that had to be decided; else None.
     """
 
     name: str
@@ -30,6 +31,7 @@ class TraceFacts:
     longest_tokens: int
     conversations: int
     namespaces: int
+    taking_turns: int | None
 
 
 @dataclass(frozen=True, slots=True)

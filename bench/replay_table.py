@@ -50,6 +50,11 @@ def facts_text(result: ReplayResult) -> str:
         lines.append(
             f"No --capacity was given: {shares} % of the distinct tokens, rounded, are tried."
         )
+    if result.facts.taking_turns == 1:
+        lines.append(
+            "Each chat is replayed to its end before the next begins, as the trace does not tell"
+            " who spoke when; --concurrency N lets N of them take turns."
+        )
     return "\n".join(_wrapped(line) for line in lines)
 
 
@@ -66,6 +71,8 @@ def fact_list(facts: TraceFacts) -> list[str]:
         found.append(f"blocks of {facts.unit_tokens} tokens")
     if facts.conversations:
         found.append(f"{facts.conversations:,} conversations")
+    if (facts.taking_turns or 0) > 1:
+        found.append(f"{facts.taking_turns:,} of them taking turns")
     if facts.namespaces > 1:
         found.append(f"{facts.namespaces:,} namespaces")
     return found

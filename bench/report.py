@@ -97,7 +97,7 @@ def _curves(result: ReplayResult) -> list[str]:
         tuple(show_tokens(size) if size else "no limit" for size in sizes),
     )
     at = {size: next(a for a in result.arms if a.capacity_tokens == size) for size in sizes}
-    bounds = [
+    bounds: list[tuple[str, str, list[float | None]]] = [
         ("infinite cache", "infinite", [result.infinite for _ in sizes]),
         ("offline optimum", "optimum", [at[size].optimum for size in sizes]),
         ("reference LRU", "reference", [at[size].reference_lru for size in sizes]),

@@ -7,7 +7,7 @@ from radixchat.bench.replay_result import ArmResult, ReplayResult, TraceFacts, T
 
 def facts(name: str = "trace.jsonl", conversations: int = 30) -> TraceFacts:
     """A trace of 1,000 requests and a million tokens, 500,000 of them distinct."""
-    return TraceFacts(name, "messages", 1, 1000, 10**6, 500_000, 4000, conversations, 1)
+    return TraceFacts(name, "messages", 1, 1000, 10**6, 500_000, 4000, conversations, 1, None)
 
 
 def ours(policy: str, capacity: int | None, hit_rate: float, optimum: float = 0.45) -> ArmResult:

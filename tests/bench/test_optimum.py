@@ -161,3 +161,9 @@ def test_lies_between_the_reference_and_the_infinite_cache(seed: int) -> None:
     assert totals[-1] == infinite
     assert totals[0] < infinite
     assert all(less <= more for less, more in pairwise(totals))
+
+
+def test_counts_what_an_infinite_cache_holds() -> None:
+    """Every unit once: shared ones are not counted twice, an output's last is not there."""
+    items = [request([1, 2, 3, 4]), request([1, 2, 3, 5], [6, 7]), request([1, 2, 3, 4])]
+    assert OfflineOptimum(items).distinct_units == 6
