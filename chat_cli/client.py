@@ -64,6 +64,9 @@ class ChatClient(Protocol):
     async def undo(self, conversation: str) -> MessageView:
         """Remove the last turn; its user's message."""
 
+    async def close_conversation(self, conversation: str) -> None:
+        """Say that nobody is about to go on with it; it can be continued all the same."""
+
     async def cancel(self, response: str) -> None:
         """End a response: its iterator ends incomplete, "interrupted"."""
 

@@ -105,6 +105,8 @@ class Dialogue:
             case ShowStats():
                 return await self._show_stats()
             case StartNew():
+                if self._conversation is not None:
+                    await self._client.close_conversation(self._conversation)
                 self._conversation = None
                 self._known = ()
                 self._notes.aside("new conversation")

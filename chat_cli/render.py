@@ -12,6 +12,7 @@ from rich.console import Console
 
 from radixchat.chat_cli.control_characters import neutralise
 from radixchat.chat_cli.markdown_answer import MarkdownAnswer
+from radixchat.chat_cli.miss_note import miss_note
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.status_line import status_line
 from radixchat.server.protocol import ResponseDone
@@ -89,9 +90,11 @@ class TextOutput:
         return PlainAnswer(self._console.file, to_terminal=is_real)
 
     def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
-        """The status line, and the error if there is one."""
+        """The status line, why the cache had less than it might have, and an error."""
         if done.response is not None:
             self._notes.aside(status_line(done, stopped_by))
+        if (note := miss_note(done)) is not None:
+            self._notes.note(note)
         if done.error is not None:
             self._notes.error(done.error.message)
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from radixchat.server.protocol import ErrorInfo, ResponseDone, ResponseTimings, ResponseUsage
+from radixchat.server.protocol import (
+    ErrorInfo,
+    MissReport,
+    ResponseDone,
+    ResponseTimings,
+    ResponseUsage,
+)
 
 
 def turn(
@@ -14,6 +20,7 @@ def turn(
     output_tokens: int = 39,
     ttft_ms: float | None = 41.4,
     predicted_ms: float | None = 1000.0,
+    miss: MissReport | None = None,
 ) -> ResponseDone:
     """A finished response of 840 tokens, 812 of them cached."""
     return ResponseDone(
@@ -27,4 +34,5 @@ def turn(
         input_ids=(1, 2),
         output_ids=(3,),
         error=error,
+        miss=miss,
     )
