@@ -130,7 +130,7 @@ class TraceFile:
                 self.name, number, f"longer than {MAX_LINE} bytes; one JSON object per line"
             )
         try:
-            fields = json.loads(raw.decode(), parse_constant=_no_number)
+            fields = json.loads(raw.decode().rstrip("\r\n"), parse_constant=_no_number)
         except UnicodeDecodeError as error:
             reason = f"not UTF-8: byte 0x{raw[error.start]:02x} at position {error.start + 1}"
             raise TraceError(self.name, number, reason) from error
