@@ -82,6 +82,9 @@ def _what_next(result: ReplayResult, best: ArmResult) -> list[str]:
             f"More memory could add at most {points(rest)}, another policy at that size at most"
             f" {points(policy)}."
         )
+    enough = _foresight(result, best)
+    if enough is not None:
+        found.append(f"Knowing the future, {show_tokens(enough)} tokens would get as much.")
     others = [
         arm for arm in result.arms if arm.capacity_tokens == best.capacity_tokens and arm != best
     ]
@@ -90,3 +93,16 @@ def _what_next(result: ReplayResult, best: ArmResult) -> list[str]:
         named = ", ".join(f"{arm.policy or arm.engine} {percent(arm.hit_rate)}" for arm in others)
         found.append(f"At the same size: {named}.")
     return found
+
+
+def _foresight(result: ReplayResult, best: ArmResult) -> int | None:
+    """The smallest size at which the optimum is no worse than `best`; None: none is smaller."""
+    sizes = [
+        arm.capacity_tokens
+        for arm in result.arms
+        if arm.capacity_tokens is not None
+        and (best.capacity_tokens is None or arm.capacity_tokens < best.capacity_tokens)
+        and arm.optimum is not None
+        and arm.optimum >= best.hit_rate
+    ]
+    return min(sizes, default=None)

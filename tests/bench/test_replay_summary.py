@@ -29,6 +29,17 @@ def test_what_a_user_can_act_on() -> None:
     ]
 
 
+def test_what_foresight_would_need() -> None:
+    """The smallest size at which the optimum gets as much; nothing is said if none is smaller."""
+    arms = [
+        ours("lru", 50_000, 0.1, 0.4),
+        ours("lru", 100_000, 0.2, 0.46),
+        ours("lru", 250_000, 0.46, 0.5),
+    ]
+    assert "Knowing the future, 100k tokens would get as much." in sentences(replay(*arms))
+    assert "future" not in " ".join(sentences(replay(arms[0], arms[2])))
+
+
 def test_a_simulated_cache_that_is_the_best() -> None:
     """It is named as what it is; ours wins a tie."""
     best = replay(ours("lru", 50_000, 0.2), simulated("vllm", 50_000, 0.3))
