@@ -42,13 +42,13 @@ class PromptBuilder:
         if not check_text("the message", text).strip():
             raise InvalidRequest(f"the message is {text!r}; send at least one visible character")
         messages = chat_messages(history.messages)
+        if messages and messages[-1].role == "user":
+            # Stopped before its first token: an empty answer keeps the prompt a prefix.
+            messages.append(ChatMessage("assistant", ""))
         stored = self.stored_ids(history)
         if stored is None or not self._template.lint.appendable:
             prompt = self._render([*messages, ChatMessage("user", text)])
             return UserTurn(NewMessage(text, prompt, absolute=True), prompt)
-        if messages[-1].role == "user":
-            # Stopped before its first token: an empty answer keeps the prompt a prefix.
-            messages.append(ChatMessage("assistant", ""))
         pieces = self._template.render_turn(messages, text)
         added = tuple(self._tokenizer.encode_prompt(pieces, at_start=False))
         return UserTurn(NewMessage(text, added, absolute=False), stored + added)
