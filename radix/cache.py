@@ -73,8 +73,9 @@ class PrefixCache:
         """A pool of `num_pages` pages and nothing cached.
 
         policy: least recently used if None. clock: seconds; the same as the policy's, if that
-        has one. events: where to log what happens. on_leave: told of pages while their K/V is
-        still there, the place to copy it to another tier; it must not call the cache.
+        has one. events: where to log what happens. on_leave: told of pages that are evicted
+        while their K/V is still there, the place to copy it to another tier; it must not call
+        the cache, and hears nothing of what is purged.
         """
         if page_size < 1:
             raise ValueError(f"page_size is {page_size}; it must be at least 1")
@@ -276,16 +277,16 @@ class PrefixCache:
         """Namespace and tokens of every longest cached prefix: where a mirror begins."""
         return [self._tree.path(node) for node in self._tree.nodes() if not node.children]
 
-    def _leaving(self, leaf: Node, end: int) -> None:
+    def _leaving(self, leaf: Node, end: int, purged: bool) -> None:
         """The tokens of an unheld leaf from `end` on are about to go; its pages are still there."""
         now = self._clock()
-        known = self._recent.extend(leaf, end, now)
-        if known and self._events is None and self._on_leave is None:
+        known = purged or self._recent.extend(leaf, end, now)
+        if known and self._events is None and (purged or self._on_leave is None):
             return
         namespace, tokens = self._tree.path(leaf)
         if not known:
             self._recent.add(namespace, tokens, leaf, end, now)
-        if self._on_leave is not None:
+        if self._on_leave is not None and not purged:
             pages = leaf.pages[end // self.page_size - leaf.start // self.page_size :].tolist()
             self._on_leave(LeavingPages(namespace, tokens, end, pages))
         if self._events is not None:

@@ -84,7 +84,10 @@ class EventLog:
 
 @dataclass(slots=True)
 class _Eviction:
-    """A path whose tokens from `start` on were evicted; `anchor` is the node that ended there."""
+    """A path whose tokens from `start` on were evicted.
+
+    anchor: the node that ends there, of the latest entry only; it must keep no dead node alive.
+    """
 
     namespace: bytes
     tokens: bytes
@@ -119,6 +122,8 @@ class RecentEvictions:
     def add(self, namespace: bytes, tokens: bytes, leaf: Node, end: int, time: float) -> None:
         """Take in that `leaf`, the tip of the path `tokens`, is cut at `end`."""
         anchor = leaf if end > leaf.start else leaf.parent
+        if self._entries:
+            self._entries[-1].anchor = None
         self._entries.append(_Eviction(namespace, tokens, end, time, anchor))
         self._num_bytes += len(tokens)
         while len(self._entries) > self._max_entries or self._num_bytes > self._max_bytes:

@@ -24,9 +24,9 @@ class RadixTree:
         pool: PagePool,
         page_size: int,
         policy: EvictionPolicy,
-        on_leave: Callable[[Node, int], None],
+        on_leave: Callable[[Node, int, bool], None],
     ) -> None:
-        """`on_leave(leaf, end)` is called before a leaf is cut at position `end`."""
+        """`on_leave(leaf, end, purged)` is called before a leaf is cut at position `end`."""
         self.page_size = page_size
         self.policy = policy
         self.roots: dict[bytes, Root] = {}
@@ -148,7 +148,7 @@ class RadixTree:
         """
         before = self._pool.num_free
         while (found := self._purgeable(namespace, tokens, start, conversation)) is not None:
-            self._cut(*found)
+            self._cut(*found, purged=True)
         return self._pool.num_free - before
 
     def _purgeable(
@@ -207,9 +207,9 @@ class RadixTree:
         end = (begin + len(leaf.pages) - count) * self.page_size
         self._cut(leaf, max(leaf.start, end))
 
-    def _cut(self, leaf: Node, end: int) -> None:
+    def _cut(self, leaf: Node, end: int, *, purged: bool = False) -> None:
         """Drop the tokens of an unheld leaf from position `end` on, and the pages of only those."""
-        self._on_leave(leaf, end)
+        self._on_leave(leaf, end, purged)
         if end == leaf.start:
             self._remove(leaf)
             return

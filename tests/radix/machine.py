@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.policies import make_policy
+from radixchat.radix.use import Signal
 from radixchat.tests.radix.simulation import Running, Simulation
 
 PAGE_SIZES = (1, 2, 3, 4, 8, 16)
@@ -21,12 +23,15 @@ ANY = st.integers(0, 15)  # picks one of the few things there are, modulo their 
 TAIL = st.builds(mul, st.lists(st.integers(0, 1), min_size=1, max_size=12), st.integers(1, 4))
 BACK = st.sampled_from([0, 1, 2, 3, 4, 5, 8, 13, 21, 34])
 NAMESPACE = st.sampled_from([b"", b"", b"tenant"])
+WHO = st.sampled_from([None, "one", "two"])
+SOMEBODY = st.sampled_from(["one", "two"])
 
 
 class CacheMachine(RuleBasedStateMachine):
     """Every rule ends with every invariant (`Simulation.check`)."""
 
     cache_class: ClassVar[type[PrefixCache]] = PrefixCache
+    policy: ClassVar[str] = "lru"
 
     @initialize(
         page_size=st.sampled_from(PAGE_SIZES),
@@ -34,11 +39,18 @@ class CacheMachine(RuleBasedStateMachine):
         trunk=st.lists(st.integers(0, 1), min_size=12, max_size=60),
     )
     def start(self, page_size: int, num_pages: int, trunk: list[int]) -> None:
-        self.simulation = Simulation(self.cache_class(num_pages, page_size))
+        self.seconds = 0.0
+        policy = make_policy(self.policy, num_pages, page_size, self.clock)
+        cache = self.cache_class(num_pages, page_size, policy, clock=self.clock)
+        self.simulation = Simulation(cache, least_recent_first=self.policy == "lru")
         self.capacity = num_pages * page_size
         request = self.simulation.allocate(trunk[: self.capacity])
         assert request is not None, "an empty pool has room"
         self.finish(request)
+
+    def clock(self) -> float:
+        """Seconds, as far as `pass_time` has moved them on."""
+        return self.seconds
 
     def pick(self, which: int) -> Running:
         """One of the running requests, the newest for 0."""
@@ -60,17 +72,42 @@ class CacheMachine(RuleBasedStateMachine):
         """Whether a request runs."""
         return bool(self.simulation.running)
 
-    @rule(which=ANY, back=BACK, tail=TAIL, namespace=NAMESPACE)
-    def admit(self, which: int, back: int, tail: list[int], namespace: bytes) -> None:
-        self.simulation.allocate(self.prompt(which, back, tail), namespace)
+    @rule(which=ANY, back=BACK, tail=TAIL, namespace=NAMESPACE, who=WHO)
+    def admit(
+        self, which: int, back: int, tail: list[int], namespace: bytes, who: str | None
+    ) -> None:
+        self.simulation.allocate(self.prompt(which, back, tail), namespace, who)
 
-    @rule(turns=st.lists(st.tuples(ANY, BACK, TAIL), min_size=1, max_size=6), namespace=NAMESPACE)
-    def whole_turns(self, turns: list[tuple[int, int, list[int]]], namespace: bytes) -> None:
+    @rule(
+        turns=st.lists(st.tuples(ANY, BACK, TAIL, WHO), min_size=1, max_size=6),
+        namespace=NAMESPACE,
+    )
+    def whole_turns(
+        self, turns: list[tuple[int, int, list[int], str | None]], namespace: bytes
+    ) -> None:
         """Answer one prompt after the other: the trees and the pressure that chats make."""
-        for which, back, tail in turns:
-            request = self.simulation.allocate(self.prompt(which, back, tail), namespace)
+        for which, back, tail, who in turns:
+            request = self.simulation.allocate(self.prompt(which, back, tail), namespace, who)
             if request is not None:
                 self.finish(request)
+
+    @rule(who=SOMEBODY, signal=st.sampled_from(list(Signal)), seconds=st.sampled_from([0, 9, 999]))
+    def hint(self, who: str, signal: Signal, seconds: int) -> None:
+        self.seconds += seconds
+        self.simulation.observe(who, signal)
+
+    @rule(which=ANY, start=BACK, namespace=NAMESPACE, who=SOMEBODY)
+    def supersede(self, which: int, start: int, namespace: bytes, who: str) -> None:
+        self.simulation.supersede(self.prompt(which, 0, []), start, who, namespace)
+
+    @rule(which=ANY, back=BACK, start=BACK, namespace=NAMESPACE, who=SOMEBODY)
+    def purge(self, which: int, back: int, start: int, namespace: bytes, who: str) -> None:
+        tokens = self.prompt(which, back, [])
+        self.simulation.purge(tokens, min(start, len(tokens)), who, namespace)
+
+    @rule(which=ANY, start=BACK, namespace=NAMESPACE)
+    def lose_copies(self, which: int, start: int, namespace: bytes) -> None:
+        self.simulation.lose_copies(self.prompt(which, 0, []), start, namespace)
 
     @rule(which=ANY, back=BACK, tail=TAIL, namespace=NAMESPACE)
     def probe(self, which: int, back: int, tail: list[int], namespace: bytes) -> None:
@@ -137,7 +174,7 @@ class CacheMachine(RuleBasedStateMachine):
     def preempt(self, which: int) -> None:
         request = self.pick(which)
         self.simulation.release(request)
-        self.simulation.allocate(request.tokens, request.namespace)
+        self.simulation.allocate(request.tokens, request.namespace, request.conversation)
 
     @rule(seldom=ANY)
     def flush(self, seldom: int) -> None:

@@ -32,21 +32,30 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.policies import POLICY_NAMES
 from radixchat.tests.radix.machine import CacheMachine
 from radixchat.tests.radix.simulation import Simulation
 
 
-def test_cache_equals_model() -> None:
+def _machine(policy: str) -> type[CacheMachine]:
+    return type("PolicyMachine", (CacheMachine,), {"policy": policy})
+
+
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_cache_equals_model(policy: str) -> None:
     """Any sequence of chat operations leaves the cache equal to a set of prefixes."""
-    quick = settings(max_examples=200, stateful_step_count=50, deadline=None)
-    run_state_machine_as_test(CacheMachine, settings=quick)
+    examples = 150 if policy == "lru" else 30
+    quick = settings(max_examples=examples, stateful_step_count=50, deadline=None)
+    run_state_machine_as_test(_machine(policy), settings=quick)
 
 
 @pytest.mark.slow
-def test_cache_equals_model_for_longer() -> None:
+@pytest.mark.parametrize("policy", POLICY_NAMES)
+def test_cache_equals_model_for_longer(policy: str) -> None:
     """The same, with more and longer sequences."""
-    thorough = settings(max_examples=1000, stateful_step_count=80, deadline=None)
-    run_state_machine_as_test(CacheMachine, settings=thorough)
+    examples = 800 if policy == "lru" else 200
+    thorough = settings(max_examples=examples, stateful_step_count=80, deadline=None)
+    run_state_machine_as_test(_machine(policy), settings=thorough)
 
 
 @pytest.mark.parametrize("page_size", [3, 16])
