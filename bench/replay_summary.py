@@ -97,6 +97,8 @@ def _what_next(result: ReplayResult, best: ArmResult) -> list[str]:
 
 def _foresight(result: ReplayResult, best: ArmResult) -> int | None:
     """The smallest size at which the optimum is no worse than `best`; None: none is smaller."""
+    if best.hit_rate < _NOTHING:
+        return None
     sizes = [
         arm.capacity_tokens
         for arm in result.arms

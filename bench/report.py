@@ -164,7 +164,8 @@ def _facts(result: ReplayResult) -> list[str]:
     meanings = [
         "Rates are fractions of the input tokens. A prompt's last token is always computed.",
         "Infinite cache: nothing is ever evicted. Offline optimum: the best that any policy can do"
-        " at that size, knowing the future. Reference LRU: written independently of the index.",
+        " at that size, knowing the future. Reference LRU: written independently of the index, with"
+        " pages of one token, or of the trace's own blocks.",
         *notes(result),
     ]
     return [

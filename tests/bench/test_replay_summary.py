@@ -38,6 +38,8 @@ def test_what_foresight_would_need() -> None:
     ]
     assert "Knowing the future, 100k tokens would get as much." in sentences(replay(*arms))
     assert "future" not in " ".join(sentences(replay(arms[0], arms[2])))
+    useless = replay(ours("lru", 50, 0.0, 0.0), ours("lru", 100, 0.0, 0.0))
+    assert "future" not in " ".join(sentences(useless))
 
 
 def test_a_simulated_cache_that_is_the_best() -> None:
