@@ -95,6 +95,3 @@ class ChatWorkload:
         return np.random.Generator(
             np.random.Philox(np.random.SeedSequence((self.seed, purpose, number)))
         )
-
-
-_Events: TypeAlias = Iterator[TraceRequest | TraceSignal]

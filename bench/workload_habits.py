@@ -61,7 +61,7 @@ LENGTHS = {
     ),
 }
 
-ARRIVALS_PER_HOUR = 500.0  # a Poisson process; 2,000 conversations begin within four hours
+ARRIVALS_PER_HOUR = 400.0  # a Poisson process; 2,000 conversations begin within five hours
 NUM_SYSTEM_PROMPTS = 8  # assistants, each with a system prompt that all its conversations share
 SYSTEM_PROMPT_TOKENS = LogNormal(400, 0.6)
 SYSTEM_PROMPT_ZIPF = 1.2  # the k-th assistant is chosen with weight k ** -1.2
@@ -70,12 +70,11 @@ SYSTEM_PROMPT_ZIPF = 1.2  # the k-th assistant is chosen with weight k ** -1.2
 TOKENS_PER_SECOND = 60.0  # of an answer: nobody reads on before it is there
 FIRST_WORDS = LogNormal(15, 0.8)  # from opening the chat to its first message
 THINKING = LogNormal(60, 1.2)  # reading and writing; one in four takes more than 135 s
-BREAK = LogNormal(1.0 * HOUR, 1.0)  # something else came first: minutes to many hours
-BREAK_SHARE = 0.15  # of the returns; with THINKING's tail one in six takes over ten minutes
+BREAK = LogNormal(0.5 * HOUR, 1.0)  # something else came first: one in four takes over an hour
+BREAK_SHARE = 0.2  # of the returns; with THINKING's tail one return in five takes ten minutes
 DISLIKE = LogNormal(15, 0.8)  # until an answer is asked for again
 CORRECTION = LogNormal(40, 0.9)  # until a message is edited
-TYPING_LEAD = LogNormal(8, 0.8)  # from the first key to sending
-RECONNECT_LEAD = LogNormal(25, 1.0)  # from opening the window again to sending
+RECONNECT_LEAD = LogNormal(25, 1.0)  # from opening the window again to the first key
 DEPARTURE = LogNormal(60, 1.2)  # from an answer to hiding or leaving the window
 GLANCE = LogNormal(45, 0.8)  # a look at the window that leads to no message
 LATE_CLOSE = LogNormal(1.0 * HOUR, 1.0)  # tidying up: from leaving to closing
@@ -89,6 +88,8 @@ EDIT_KEEPS_HEAD = 0.5  # of the edits change the message from its middle on
 SWITCH_BACK_SHARE = 0.1  # of the turns after a regenerate or an edit go on from the old branch
 
 TYPING_SIGNALLED = 0.8  # of the turns: a pasted or dictated message is not typed
+TYPING_SPEED = LogNormal(1.0, 0.4)  # tokens a second: 45 words a minute
+MAX_TYPED = 120  # tokens; what a message has beyond was pasted
 DRAFT_DROPPED = 0.08  # of the waits contain typing that leads to nothing
 GLANCE_SHARE = 0.15  # of the absences contain a look at the window that leads to nothing
 CONNECTION_BREAKS = 0.03  # of the waits contain a broken connection that comes back at once
@@ -120,13 +121,13 @@ class Departures:
 
 
 # By how long somebody will be away before coming back, and for those who never do. A closed
-# conversation is now and then opened again; of those that are over only a third are closed.
+# conversation is now and then opened again; of those that are over half are closed in the end.
 SHORT, MEDIUM = 120.0, 1200.0
 SHORT_WAIT = Departures(stays=0.84, hides=0.14, disconnects=0.02, closes=0.00)
 MEDIUM_WAIT = Departures(stays=0.52, hides=0.40, disconnects=0.08, closes=0.00)
 LONG_WAIT = Departures(stays=0.14, hides=0.38, disconnects=0.44, closes=0.04)
-FOR_GOOD = Departures(stays=0.12, hides=0.18, disconnects=0.38, closes=0.32)
-LATE_CLOSE_SHARE = 0.12  # of those who left for good without closing do so later
+FOR_GOOD = Departures(stays=0.10, hides=0.15, disconnects=0.30, closes=0.45)
+LATE_CLOSE_SHARE = 0.12  # of those who left for good without closing do so later: half in all
 ABANDONED_SHARE = 0.6  # of the windows left open or hidden for good lose their connection
 
 

@@ -70,8 +70,9 @@ class ConversationLife:
         """Everything that happens, in time order, from opening the window at `arrival`."""
         yield self._signal(arrival, Signal.CONNECTED)
         due = arrival + habits.FIRST_WORDS.draw(self._random)
-        yield from self._typing(arrival, due)
-        yield self._next_turn(due)
+        message = self._write(self._lengths.user)
+        yield from self._typing(arrival, due - self._typing_time(message), due)
+        yield self._next_turn(due, message)
         while True:
             answered = due + self._answer_length() / habits.TOKENS_PER_SECOND
             mood = Habits.at(answered, self._lengths, self._shift)
@@ -88,21 +89,23 @@ class ConversationLife:
                 yield self._regenerate(due)
             elif kind < habits.REGENERATE_SHARE + habits.EDIT_SHARE:
                 due = answered + habits.CORRECTION.draw(self._random)
-                yield from self._typing(answered, due)
-                yield self._edit(due)
+                message = self._write(self._lengths.user)
+                yield from self._typing(answered, due - self._typing_time(message), due)
+                yield self._edit(due, message)
             else:
                 due = answered + self._pause(mood)
-                yield from self._wait(answered, due)
-                yield self._next_turn(due)
+                message = self._write(self._lengths.user)
+                yield from self._wait(answered, due, self._typing_time(message))
+                yield self._next_turn(due, message)
 
     # What is asked.
 
-    def _next_turn(self, time: float) -> TraceRequest:
+    def _next_turn(self, time: float, message: Tokens) -> TraceRequest:
         superseded = None
         if self._beside is not None and self._chance(habits.SWITCH_BACK_SHARE):
             self._branch, superseded = self._beside
         self._beside = None
-        return self._ask(time, self._branch, self._write(self._lengths.user), superseded)
+        return self._ask(time, self._branch, message, superseded)
 
     def _regenerate(self, time: float) -> TraceRequest:
         branch = self._branch
@@ -112,7 +115,7 @@ class ConversationLife:
         above = Branch(branch.tokens[: branch.turns[-1]], branch.turns[:-1], branch.answers[:-1])
         return self._ask(time, above, question, start)
 
-    def _edit(self, time: float) -> TraceRequest:
+    def _edit(self, time: float, message: Tokens) -> TraceRequest:
         branch = self._branch
         index = len(branch.turns) - 1
         if not self._chance(habits.EDIT_LAST_SHARE):
@@ -123,8 +126,7 @@ class ConversationLife:
         self._beside = branch, start + kept
         above = Branch(branch.tokens[:start], branch.turns[:index], branch.answers[:index])
         head = branch.tokens[start : start + kept]
-        message = np.concatenate((head, self._write(self._lengths.user)))
-        return self._ask(time, above, message, start + kept)
+        return self._ask(time, above, np.concatenate((head, message)), start + kept)
 
     def _ask(
         self, time: float, above: Branch, message: Tokens, superseded: int | None
@@ -157,8 +159,11 @@ class ConversationLife:
             return habits.BREAK.draw(self._random)
         return habits.THINKING.draw(self._random) * mood.think_scale
 
-    def _wait(self, start: float, end: float) -> Iterator[TraceSignal]:
-        """What the client tells between an answer and the turn that follows it at `end`."""
+    def _wait(self, start: float, end: float, typing: float) -> Iterator[TraceSignal]:
+        """What the client tells between an answer and the turn that follows it at `end`.
+
+        typing: the seconds that writing it takes; a part of a short wait is all there is.
+        """
         gap = end - start
         if gap < habits.SHORT:
             leaving = habits.SHORT_WAIT.draw(self._random)
@@ -167,15 +172,16 @@ class ConversationLife:
         else:
             leaving = habits.LONG_WAIT.draw(self._random)
         if leaving is Leaving.STAYS:
-            yield from self._restlessness(start, end - 0.3 * gap)
-            yield from self._typing(end - 0.3 * gap, end)
+            read = start + 0.4 * gap
+            yield from self._restlessness(start, read)
+            yield from self._typing(read, end - typing, end)
             return
         gone = start + min(0.3 * gap, habits.DEPARTURE.draw(self._random))
-        back = end - min(0.3 * gap, habits.RECONNECT_LEAD.draw(self._random))
+        back = end - min(0.5 * gap, habits.RECONNECT_LEAD.draw(self._random) + typing)
         yield self._signal(gone, LEFT[leaving])
         yield from self._glance(gone, back, LEFT[leaving])
         yield self._signal(back, Signal.CONNECTED)
-        yield from self._typing(back, end)
+        yield from self._typing(back, end - typing, end)
 
     def _farewell(self, start: float) -> Iterator[TraceSignal]:
         """What the client tells after the last answer."""
@@ -195,10 +201,13 @@ class ConversationLife:
         elif leaving is not Leaving.DISCONNECTS and self._chance(habits.ABANDONED_SHARE):
             yield self._signal(end + habits.ABANDONED.draw(self._random), Signal.DISCONNECTED)
 
-    def _typing(self, earliest: float, end: float) -> Iterator[TraceSignal]:
+    def _typing(self, earliest: float, begin: float, end: float) -> Iterator[TraceSignal]:
+        """The first key of a message that is sent at `end`."""
         if self._chance(habits.TYPING_SIGNALLED):
-            lead = habits.TYPING_LEAD.draw(self._random)
-            yield self._signal(max(earliest, end - lead), Signal.TYPING)
+            yield self._signal(min(end, max(earliest, begin)), Signal.TYPING)
+
+    def _typing_time(self, message: Tokens) -> float:
+        return min(len(message), habits.MAX_TYPED) / habits.TYPING_SPEED.draw(self._random)
 
     def _restlessness(self, start: float, end: float) -> Iterator[TraceSignal]:
         """Signals of somebody who is there, none of which means anything."""

@@ -158,7 +158,7 @@ def test_signals_are_no_oracle() -> None:
             typing[name] = item.time
     assert reopened > 0
     assert dropped + len(typing) > 100
-    assert 0.25 < len(closed) / len(names) < 0.5
+    assert 0.4 < len(closed) / len(names) < 0.6
 
 
 def test_habits_shift_by_the_hour() -> None:
