@@ -52,14 +52,22 @@ _PRESENCE = {
 _GONE = (Habit.AWAY_FIRST, Habit.DISCONNECTED_FIRST)
 
 
+class Shield(IntEnum):
+    """Why a conversation was shielded last, the surest reason last."""
+
+    NONE = 0  # not since its last request began
+    BACK = 1
+    TYPING = 2
+    QUEUED = 3
+
+
 class Conversation:
     """One conversation: connected until the opposite is said.
 
     presence: the habit of a first turn in this presence. running: its live requests. idle_since:
-    None while it runs. span: of the return rates, None while there is none under way. shield_end:
-    when the last shield ends or has ended. queued: by a request in the queue. shield_begin,
-    shield_habit: when the shield began, and the habit before. leaves: for the policy, as is
-    `order`, where they are.
+    None while it runs. span: of the return rates, None while there is none under way. shield,
+    shield_end: why it is or was last shielded, and until when. shield_begin, shield_habit: when
+    that began, and the habit before. leaves: for the policy, as is `order`, where they are.
     """
 
     __slots__ = (
@@ -70,8 +78,8 @@ class Conversation:
         "name",
         "order",
         "presence",
-        "queued",
         "running",
+        "shield",
         "shield_begin",
         "shield_end",
         "shield_habit",
@@ -90,9 +98,9 @@ class Conversation:
         self.idle_since: float | None = None
         self.span: int | None = None
         self.shielded = False
-        self.queued = False
+        self.shield = Shield.NONE
         self.shield_begin = 0.0
-        self.shield_end = -2 * SHIELD_SECONDS
+        self.shield_end = 0.0
         self.shield_habit = Habit.CONNECTED_FIRST
         self.leaves: dict[Node, None] = {}
         self.order = 0
@@ -134,15 +142,15 @@ class ConversationTable:
             case Signal.FINISHED:
                 self._finish(conversation, now)
             case Signal.QUEUED:
-                self._shield(conversation, now, queued=True)
+                self._shield(conversation, Shield.QUEUED, now)
             case Signal.TYPING:
-                self._shield(conversation, now)
+                self._shield(conversation, Shield.TYPING, now)
             case Signal.CLOSED:
                 conversation.closed = True
-                conversation.shielded = conversation.queued = False
+                conversation.shielded = False
             case Signal.CONNECTED | Signal.AWAY | Signal.DISCONNECTED:
                 if signal is Signal.CONNECTED and conversation.presence in _GONE:
-                    self._shield(conversation, now)
+                    self._shield(conversation, Shield.BACK, now)
                 conversation.presence = _PRESENCE[signal]
         self._settle(conversation, now)
         return conversation
@@ -152,7 +160,7 @@ class ConversationTable:
         while self._shields and self._shields[0][0] <= now:
             end, conversation = self._shields.popleft()
             if conversation.shielded and conversation.shield_end == end:
-                conversation.shielded = conversation.queued = False
+                conversation.shielded = False
                 self._settle(conversation, end)
                 yield conversation
 
@@ -173,8 +181,8 @@ class ConversationTable:
         self._end_span(conversation, now)
         conversation.running += 1
         conversation.idle_since = None
-        conversation.closed = conversation.shielded = conversation.queued = False
-        conversation.shield_end = now - 2 * SHIELD_SECONDS
+        conversation.closed = conversation.shielded = False
+        conversation.shield = Shield.NONE
         conversation.presence = Habit.CONNECTED_FIRST
 
     def _finish(self, conversation: Conversation, now: float) -> None:
@@ -184,19 +192,18 @@ class ConversationTable:
             self._end_span(conversation, now)
             conversation.idle_since = now
 
-    def _shield(self, conversation: Conversation, now: float, queued: bool = False) -> None:
-        """Shield it unless it is or was so just now: a client that types for ever gains half.
+    def _shield(self, conversation: Conversation, reason: Shield, now: float) -> None:
+        """Begin a shield, unless it has or just had one for as good a reason.
 
-        A request that has come into the queue is a fact, and begins a time of its own.
+        Each reason gives one, and then none for as long: a client that always types, or comes
+        and goes, is shielded half of the time.
         """
-        if queued:
-            if conversation.queued:
-                return
-        elif now < conversation.shield_end + SHIELD_SECONDS:
+        rested = now >= conversation.shield_end + SHIELD_SECONDS
+        if reason <= conversation.shield and not rested:
             return
         if not conversation.shielded:
             conversation.shield_begin, conversation.shield_habit = now, conversation.habit
-        conversation.shielded, conversation.queued = True, queued
+        conversation.shielded, conversation.shield = True, reason
         conversation.shield_end = now + SHIELD_SECONDS
         self._shields.append((conversation.shield_end, conversation))
 

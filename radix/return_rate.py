@@ -142,7 +142,7 @@ def idle_bin(idle: float) -> int:
 def _smooth(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share counts with the neighbouring bins: a quarter to each side."""
     padded = np.pad(counts, ((0, 0), (1, 1)), mode="edge")
-    return 0.5 * counts + 0.25 * (padded[:, :-2] + padded[:, 2:])
+    return np.asarray(0.5 * counts + 0.25 * (padded[:, :-2] + padded[:, 2:]))
 
 
 def _rates(
