@@ -27,7 +27,10 @@ def check_tree(tree: RadixTree, held: Iterable[Node]) -> Counter[int]:
     assert locks.keys() <= set(nodes), "an allocation holds a node that is not in the tree"
     references: Counter[int] = Counter()
     pinned: set[int] = set()
+    tokens: Counter[Node] = Counter()
     for node in nodes:
+        assert node.parent is None or node.root is node.parent.root, "two roots on one path"
+        tokens[node.root] += node.end - node.start
         assert node.locks == locks[node], f"{node.locks} locks, the walk finds {locks[node]}"
         _check_children(node)
         if isinstance(node, Root):
@@ -43,7 +46,8 @@ def check_tree(tree: RadixTree, held: Iterable[Node]) -> Counter[int]:
     assert len(ordered) == len(evictable), "the eviction order is not the evictable leaves"
     assert set(ordered) == evictable, "the eviction order is not the evictable leaves"
     assert tree.num_nodes == len(nodes) - len(tree.roots)
-    assert tree.num_tokens == sum(node.end - node.start for node in nodes)
+    assert tree.num_tokens == sum(tokens.values())
+    assert all(root.num_tokens == tokens[root] for root in tree.roots.values())
     assert tree.num_evictable == len(references.keys() - pinned)
     return references
 

@@ -42,13 +42,28 @@ class Node:
     ticket: its entry in the eviction order, 0 when it has none.
     """
 
-    __slots__ = ("children", "key", "locks", "marks", "pages", "parent", "start", "ticket", "use")
+    __slots__ = (
+        "children",
+        "key",
+        "locks",
+        "marks",
+        "pages",
+        "parent",
+        "root",
+        "start",
+        "ticket",
+        "use",
+    )
+
+    root: Root
 
     def __init__(self, start: int, key: bytearray, pages: array[int], parent: Node | None) -> None:
         self.start = start
         self.key = key
         self.pages = pages
         self.parent = parent
+        if parent is not None:
+            self.root = parent.root
         self.children: dict[int, Node] = {}
         self.locks = 0
         self.use = UNUSED
@@ -100,13 +115,15 @@ class Node:
 
 
 class Root(Node):
-    """The empty prefix of one namespace."""
+    """The empty prefix of one namespace. num_tokens: those of all nodes below."""
 
-    __slots__ = ("namespace",)
+    __slots__ = ("namespace", "num_tokens")
 
     def __init__(self, namespace: bytes) -> None:
         super().__init__(0, bytearray(), array("i"), None)
+        self.root = self
         self.namespace = namespace
+        self.num_tokens = 0
 
 
 def descend(node: Node, tokens: bytes) -> tuple[Node, int]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from radixchat.radix.eviction import EvictionPolicy
 from radixchat.radix.node import TOKEN_BYTES, Node, Root, descend
 from radixchat.radix.pool import PagePool
+from radixchat.radix.tenants import TenantOrder
 from radixchat.radix.use import UNUSED, Use
 
 
@@ -35,6 +36,7 @@ class RadixTree:
         self.num_evictable = 0  # pages that only unheld nodes hold
         self._pool = pool
         self._on_leave = on_leave
+        self._tenants = policy if isinstance(policy, TenantOrder) else None
         self._now = 0
 
     def find(self, namespace: bytes, tokens: bytes) -> tuple[Node, int]:
@@ -90,7 +92,7 @@ class RadixTree:
         tokens of the path at its index. A leaf that only this request holds grows in place.
         """
         partial = node.end % self.page_size != 0
-        self.num_tokens += len(tokens) // TOKEN_BYTES
+        self._count(node, len(tokens) // TOKEN_BYTES)
         alone = node.locks == 1 and not node.children and node.parent is not None
         if alone and (not partial or node.pages[-1] == pages[0]):
             added = pages[1:] if partial else pages
@@ -125,6 +127,8 @@ class RadixTree:
             parent = node.parent
             self._settle(node)
             node = parent
+        while self._tenants and (over := self._tenants.over_quota(held.root.namespace)):
+            self._trim(over[0], -(-over[1] // self.page_size))
 
     def supersede(self, node: Node, start: int, conversation: str) -> None:
         """Mark what the path to `node` has beyond `start` as left by its only conversation."""
@@ -170,12 +174,11 @@ class RadixTree:
     def path(self, node: Node) -> tuple[bytes, bytes]:
         """The namespace of a node, and all tokens from its root to its end."""
         keys: list[bytearray] = []
-        above: Node = node
-        while above.parent is not None:
+        above: Node | None = node
+        while above is not None:
             keys.append(above.key)
             above = above.parent
-        assert isinstance(above, Root), "a path begins at a root"
-        return above.namespace, b"".join(reversed(keys))
+        return node.root.namespace, b"".join(reversed(keys))
 
     def page_table(self, node: Node, first: int, last: int) -> list[int]:
         """The pages to read at the indices [first, last) of the path to `node`."""
@@ -197,6 +200,8 @@ class RadixTree:
             leaf = self.policy.victim()
             if leaf is None:
                 return
+            if self._tenants is not None and (spare := self._tenants.tokens_to_spare(leaf)):
+                missing = min(missing, -(-spare // self.page_size))
             self._trim(leaf, missing)
 
     def _trim(self, leaf: Node, count: int) -> None:
@@ -217,7 +222,7 @@ class RadixTree:
         last = -(-end // self.page_size)
         kept = last - leaf.start // self.page_size
         self.num_evictable -= self._pool.drop(leaf.pages[kept:])
-        self.num_tokens -= leaf.end - end
+        self._count(leaf, end - leaf.end)
         del leaf.pages[kept:]
         del leaf.key[(end - leaf.start) * TOKEN_BYTES :]
         while leaf.marks and leaf.marks[-1][0] >= last:
@@ -228,12 +233,16 @@ class RadixTree:
     def _remove(self, leaf: Node) -> None:
         self.policy.discard(leaf)
         self.num_evictable -= self._pool.drop(leaf.pages)
-        self.num_tokens -= len(leaf.key) // TOKEN_BYTES
+        self._count(leaf, leaf.start - leaf.end)
         self.num_nodes -= 1
         assert leaf.parent is not None, "a root holds no page"
         del leaf.parent.children[leaf.first]
         if leaf.parent.locks == 0:
             self._settle(leaf.parent)
+
+    def _count(self, node: Node, num_tokens: int) -> None:
+        self.num_tokens += num_tokens
+        node.root.num_tokens += num_tokens
 
     def _settle(self, node: Node) -> None:
         """Put an unheld node right after its lock went or a child of it did."""

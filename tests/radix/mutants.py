@@ -25,6 +25,7 @@ _MODULES = (
     "eviction",
     "tiers",
     "events",
+    "tenants",
     "tree",
     "invariants",
     "allocation",
