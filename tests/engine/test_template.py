@@ -271,3 +271,29 @@ def test_the_helpers_of_transformers_are_there() -> None:
     )
     template = ChatTemplate(source, bos_token=None, eos_token=None)
     assert joined(template.render(conversation("Hi"), add_generation_prompt=True)) == '<"user">Hi4'
+
+
+def test_render_through_ends_with_a_message() -> None:
+    """The prompt's beginning up to a message's text, also where the template cuts that text."""
+    chat = conversation("Hi", "<think>Hm.</think>Hello", "More")
+    cutting = CHATML.replace("m.content", "m.content.split('</think>')[-1]")
+    template = ChatTemplate(cutting, bos_token=None, eos_token="<|im_end|>")
+    whole = joined(template.render(chat, add_generation_prompt=True))
+    for last, end in ((0, "user\nHi"), (1, "assistant\nHello"), (2, "user\nMore")):
+        pieces = template.render_through(chat, last)
+        assert pieces is not None
+        assert whole.startswith(joined(pieces))
+        assert joined(pieces).endswith(end)
+
+
+def test_render_through_a_message_that_is_not_shown_once() -> None:
+    """A template that drops a message, or shows it twice, has no end of it."""
+    for shown in ("", "{{ m.content }}{{ m.content }}"):
+        hidden = CHATML.replace(
+            "{{ m.content }}", "{% if m.role != 'system' %}{{ m.content }}{% else %}S%{% endif %}"
+        )
+        hidden = hidden.replace("S%", shown)
+        template = ChatTemplate(hidden, bos_token=None, eos_token="<|im_end|>")
+        chat = [ChatMessage("system", "Be brief."), ChatMessage("user", "Hi")]
+        assert template.render_through(chat, 0) is None
+        assert template.render_through(chat, 1) is not None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from radixchat.server.local import LocalSettings, open_service
+from radixchat.engine.thread import EngineThread
+from radixchat.server.local import LocalSettings, load_model, open_service
 from radixchat.server.protocol import (
     OutputTextDelta,
     ResponseCreated,
@@ -17,6 +19,7 @@ from radixchat.server.protocol import (
     ResponseOptions,
 )
 from radixchat.server.service import ChatService
+from radixchat.server.store import Store
 
 T = TypeVar("T")
 GREEDY = ResponseOptions(temperature=0, max_output_tokens=10)
@@ -31,6 +34,39 @@ def serve(body: Callable[[ChatService], Awaitable[T]], settings: LocalSettings) 
             return await asyncio.wait_for(body(service), 60)
 
     return asyncio.run(main())
+
+
+@asynccontextmanager
+async def open_for(
+    settings: LocalSettings, *principals: str, thread: type[EngineThread] = EngineThread
+) -> AsyncIterator[list[ChatService]]:
+    """A service for each principal, all over one engine and one store."""
+    database_thread = ThreadPoolExecutor(1)
+    loop = asyncio.get_running_loop()
+    assert settings.database is not None
+    store = await loop.run_in_executor(database_thread, Store, settings.database)
+    model = await asyncio.to_thread(load_model, replace(settings, threads=1))
+    engine = thread(model.engine)
+    engine.start()
+    services = [
+        ChatService(
+            engine=engine,
+            plan=model.engine.plan,
+            store=store,
+            database_thread=database_thread,
+            tokenizer=model.tokenizer,
+            prompts=model.prompts,
+            model_name=settings.model,
+            notices=(),
+            principal=principal,
+            namespace=model.engine.namespace(b"a secret of the tests", principal),
+        )
+        for principal in principals
+    ]
+    try:
+        yield services
+    finally:
+        await services[0].close()
 
 
 async def finish(events: AsyncGenerator[ResponseEvent]) -> ResponseDone:

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixchat.engine.errors import InvalidRequest
-from radixchat.server.conversation import Conversation
-from radixchat.server.message import Message
+from radixchat.server.conversation import Conversation, common_prefix
+from radixchat.server.message import Message, NewMessage
+from radixchat.server.store import Store
+from radixchat.tests.server.turns import begin, load
 
 
 def a_path(
@@ -149,3 +151,20 @@ def test_every_cut_is_a_prefix(nodes: list[tuple[str, tuple[int, ...]]]) -> None
         cut = path.before_turn(turn)
         assert cut.messages == path.messages[:index]
         assert cut.token_ids == path.token_ids[:index]
+
+
+def test_a_question_has_the_id_that_the_store_gives_it(store: Store) -> None:
+    """What is said of a message before it is stored names it as afterwards."""
+    conversation = store.create_conversation(system="Be brief.")
+    message = NewMessage("Hi", (1, 2), absolute=True)
+    said = load(store, conversation).said(message, "r")
+    begin(store, conversation, user=message)
+    assert said.tip == load(store, conversation).tip
+    assert said.token_ids == (1, 2)
+
+
+def test_common_prefix() -> None:
+    """How many leading ids are equal, whichever is longer."""
+    assert common_prefix((1, 2, 3), (1, 2, 4)) == 2
+    assert common_prefix((1, 2), [1, 2, 3]) == common_prefix((1, 2, 3), [1, 2]) == 2
+    assert common_prefix((), (1,)) == common_prefix((2,), (1,)) == 0

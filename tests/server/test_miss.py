@@ -177,12 +177,13 @@ def test_a_date_in_the_template(tiny_directory: Path) -> None:
     old = yesterday.answer(yesterday.ask(EMPTY, "Hi")[0], "Hello")
     path, _ = asked = today.ask(old, "More")
     index = len("?day\n0")
+    rest = r"<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>…"
     assert explain(today, asked, computed(old), index) == MissReport(
         reason="template",
         index=index,
         message=path.messages[0].id,
-        expected_text=r"<|im_start|>day\n03 May<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>…",
-        got_text=r"<|im_start|>day\n04 May<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>…",
+        expected_text=rf"<|im_start|>day\n03 May{rest}",
+        got_text=rf"<|im_start|>day\n04 May{rest}",
         cache_missed_tokens=len("4 May?\n?user\nHi" + GENERATE + "Hello") - 1,
         comparison_reusable_tokens=index,
     )

@@ -16,7 +16,7 @@ from radixchat.server import response as response_module
 from radixchat.server.local import LocalSettings, load_model
 from radixchat.server.message import Answer
 from radixchat.server.protocol import MissReport, ResponseDone, ResponseEvent
-from radixchat.server.response import RunningResponse
+from radixchat.server.response import ResponseSink, RunningResponse
 
 Explain = Callable[[Usage], Awaitable[MissReport | None]]
 
@@ -41,7 +41,7 @@ async def nothing_missed(usage: Usage) -> None:
 
 
 async def respond(
-    settings: LocalSettings, sink: FailingSink, tokens: int, explain: Explain = nothing_missed
+    settings: LocalSettings, sink: ResponseSink, tokens: int, explain: Explain = nothing_missed
 ) -> list[ResponseEvent]:
     model = load_model(settings)
     engine = EngineThread(model.engine)
@@ -92,3 +92,31 @@ def test_a_failed_partial_save_is_tried_again(
     settings = LocalSettings(str(tiny_directory), threads=1)
     asyncio.run(asyncio.wait_for(respond(settings, sink, 400), 60))
     assert sink.partials >= 2
+
+
+class WillingSink:
+    """A store that takes everything."""
+
+    async def save_partial(self, response: str, answer: Answer) -> None:
+        pass
+
+    async def finish(self, done: ResponseDone, answer: Answer) -> None:
+        pass
+
+
+def test_a_miss_that_cannot_be_explained_costs_no_answer(
+    tiny_directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answer is complete and says nothing of its miss; the bug is in the log."""
+
+    async def explain(usage: Usage) -> None:
+        raise RuntimeError("a bug")
+
+    settings = LocalSettings(str(tiny_directory), threads=1)
+    events = asyncio.run(asyncio.wait_for(respond(settings, WillingSink(), 5, explain), 60))
+    done = events[-1]
+    assert isinstance(done, ResponseDone)
+    assert (done.status, done.error, done.miss) == ("incomplete", None, None)
+    assert len(done.output_ids) == 5
+    assert "resp_1" in caplog.text
+    assert "a bug" in caplog.text

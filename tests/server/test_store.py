@@ -115,7 +115,10 @@ def test_one_turn(store: Store) -> None:
     assert path.token_ids == (1, 2, 3, *b"Hello")
     ended = store.response(row.id)
     assert (ended.answer, ended.status, ended.reason) == (answer, "completed", None)
-    assert (ended.usage, ended.timings) == ({"input_tokens": 2}, {"ttft_ms": 1.5})
+    assert (ended.usage, ended.timings) == (
+        {"input_tokens": 2, "output_tokens": 6},
+        {"ttft_ms": 1.5},
+    )
 
 
 @pytest.mark.parametrize(

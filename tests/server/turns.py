@@ -49,7 +49,7 @@ def finish(
     answer = Answer(text, tuple(text.encode()) if token_ids is None else token_ids)
     arguments: dict[str, Any] = {
         "status": "completed",
-        "usage": {"input_tokens": 2},
+        "usage": {"input_tokens": 2, "output_tokens": 6},
         "timings": {"ttft_ms": 1.5},
     }
     return store.finish_response(response, Outcome(answer=answer, **arguments | changes))
