@@ -117,6 +117,7 @@ class Request:
     num_cached: int | None = None  # set by the first admission; a requeue does not change it
     evicted: EvictedPrefix | None = None  # likewise
     num_written: int = 0
+    joined_at: int | None = None  # the step at which it began to wait for another's prefill
     allocation: Allocation | None = None
 
     def __post_init__(self) -> None:

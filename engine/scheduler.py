@@ -18,6 +18,10 @@ from radixchat.engine.stats import EngineStats
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.use import Signal
 
+# A request waits for another that is computing its prompt during at most so many steps: 8k tokens
+# in chunks of 128. The other may get slower meanwhile, or give up.
+MAX_JOIN_STEPS = 64
+
 NOT_FINITE = (
     "the model computed logits that are not finite: its file is damaged, or its numbers overflow; "
     "fetch it again, or take another"
@@ -125,15 +129,17 @@ class Scheduler:
         return None
 
     def _admit(self) -> bool:
-        """Move the head of the queue to running if pages and a place are there."""
-        if not self._waiting or len(self._running) >= self._plan.max_running:
+        """Run the first that nobody is computing for, if pages and a place are there."""
+        if len(self._running) >= self._plan.max_running:
             return False
-        request = self._waiting[0]
+        request = next((r for r in self._waiting if not self._joins(r)), None)
+        if request is None:
+            return False
         allocation = self._cache.allocate(request.tokens, request.namespace, request.conversation)
         if allocation is None:
             assert self._running, "a request that fits the pool was refused while it was alone"
             return False
-        self._waiting.popleft()
+        self._waiting.remove(request)
         request.allocation = allocation
         request.num_computed = allocation.num_cached
         if request.num_cached is None:
@@ -141,6 +147,24 @@ class Scheduler:
             request.evicted = allocation.evicted
         self._running.append(request)
         return True
+
+    def _joins(self, request: Request) -> bool:
+        """Whether to wait: a running request is about to compute tokens that this one begins with.
+
+        Each chunk is committed, so waiting for it costs this request nothing that it would not
+        have to compute itself. Those behind it in the queue do not wait with it.
+        """
+        if not self._plan.prefix_cache:
+            return False
+        for other in self._running:
+            known = other.num_computed
+            if other.namespace == request.namespace and known < other.num_prompt - 1:
+                ahead = request.tokens[: known + 1]
+                if len(ahead) < len(request.tokens) and other.tokens[: known + 1] == ahead:
+                    if request.joined_at is None:
+                        request.joined_at = self.stats.steps
+                    return self.stats.steps - request.joined_at < MAX_JOIN_STEPS
+        return False
 
     def _grow(self, request: Request) -> bool:
         """Pages for all of the request's tokens, preempting the youngest until there is room."""
