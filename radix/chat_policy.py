@@ -21,19 +21,19 @@ use: that is LRU, decision by decision. So is all else until there is something 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
 from collections.abc import Callable, Iterator
 
 from radixchat.radix.conversation_table import Conversation, ConversationTable, Habit
 from radixchat.radix.eviction import LeafHeap
 from radixchat.radix.node import Node
-from radixchat.radix.return_rate import EDGES, NUM_BINS, ReturnRates
+from radixchat.radix.return_rate import NUM_BINS, ReturnRates, idle_bin
 from radixchat.radix.use import Signal
 
 REBUILD_SECONDS = 60.0
 
-# Before anything is learned a closed conversation comes back a thousand times less likely.
-_SCALES = tuple(0.001 if habit is Habit.CLOSED else 1.0 for habit in Habit)
+# Before anything is learned, one that was just closed goes before any other, idle for a day.
+_SCALES = tuple(1e-6 if habit is Habit.CLOSED else 1.0 for habit in Habit)
 
 # The orders: one for each habit, one for each shielded, and those of leaves without a habit.
 _SHIELDED = len(Habit)
@@ -51,7 +51,7 @@ class ChatPolicy:
         self._rates = ReturnRates(_SCALES)
         self._table = ConversationTable(self._rates)
         self._heaps = [LeafHeap() for _ in range(_NUM_ORDERS)]
-        self._rows = self._rate_rows()
+        self._scores = self._all_scores()
 
     def add(self, leaf: Node) -> None:
         """`leaf` has become evictable."""
@@ -85,8 +85,8 @@ class ChatPolicy:
             leaf = heap.first()
             if leaf is not None:
                 use, shielded = leaf.use, _SHIELDED <= order < _SUPERSEDED
-                rate = self._rows[order][bisect_right(EDGES, now - use.time)]
-                score = shielded, rate, use.stamp
+                row = self._scores[order]
+                score = shielded, row[idle_bin(now - use.time)], use.stamp
                 if victim is None or score < lowest:
                     victim, lowest = leaf, score
         return victim
@@ -113,7 +113,7 @@ class ChatPolicy:
             self._move(conversation)
         if now >= self._rebuild_at:
             self._rates.rebuild(now)
-            self._rows = self._rate_rows()
+            self._scores = self._all_scores()
             self._rebuild_at = now + REBUILD_SECONDS
         return now
 
@@ -130,10 +130,10 @@ class ChatPolicy:
         name = leaf.use.conversation
         return None if name is None else self._table.get(name)
 
-    def _rate_rows(self) -> list[list[float]]:
-        """For each order its rates by idle bin."""
-        habits, pooled = self._rates.rates, self._rates.pooled
-        return [*habits, *habits, [0.0] * NUM_BINS, pooled, pooled]
+    def _all_scores(self) -> list[list[float]]:
+        """For each order its scores by idle bin."""
+        habits, pooled = self._rates.scores, self._rates.pooled
+        return [*habits, *habits, [-math.inf] * NUM_BINS, pooled, pooled]
 
     @staticmethod
     def _fixed_order(leaf: Node) -> int | None:

@@ -13,6 +13,7 @@ Habits change by the hour, so every count fades with a half-life.
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -40,8 +41,8 @@ class ReturnRates:
 
     scales: for each class the share of the pooled rate that it has before anything is known of
     it; the classes of scale 1 make up the pool. half_life: seconds until a count is worth half.
-    `rates[index][idle_bin(idle)]` is the rate per second, `pooled` the same of the pool; both
-    never grow with the idle time, and change only in `rebuild`.
+    `scores[index][idle_bin(idle)]` is the logarithm of the rate per second, `pooled` the same of
+    the pool; both never grow with the idle time, and change only in `rebuild`.
     """
 
     def __init__(self, scales: Sequence[float], half_life: float = 3600.0) -> None:
@@ -57,7 +58,7 @@ class ReturnRates:
         self._unused: list[int] = []
         self._ended: list[tuple[int, float, float]] = []  # class, idle from, idle to
         self.pooled: list[float] = []
-        self.rates: list[list[float]] = []
+        self.scores: list[list[float]] = []
         self._tabulate()
 
     def returned(self, index: int, idle: float) -> None:
@@ -121,17 +122,22 @@ class ReturnRates:
         bins = np.searchsorted(_STARTS, idle, side="right") - 1
         cells, shape = classes * NUM_BINS + bins, self._exposure.shape
         size = self._exposure.size
-        seconds = np.bincount(cells, idle - _STARTS[bins], size).reshape(shape)
+        within = np.bincount(cells, idle - _STARTS[bins], size).reshape(shape)
         beyond = np.bincount(cells, minlength=size).reshape(shape)[:, :0:-1].cumsum(1)[:, ::-1]
-        seconds[:, :-1] += beyond * _WIDTHS
+        seconds: NDArray[np.float64] = within + np.pad(beyond * _WIDTHS, ((0, 0), (0, 1)))
         return seconds
 
     def _tabulate(self) -> None:
         returns, exposure = _smooth(self._returns), _smooth(self._exposure)
         live = self._scales[:, 0] == 1
-        self.pooled = _rates(returns[live].sum(0), exposure[live].sum(0), _PRIOR_RATE)
-        priors = self._scales * np.array(self.pooled)
-        self.rates = [_rates(*row) for row in zip(returns, exposure, priors, strict=True)]
+        seconds = exposure[live].sum(0) + _PRIOR_RETURNS / _PRIOR_RATE
+        pooled = _non_increasing(returns[live].sum(0) + _PRIOR_RETURNS, seconds)
+        returns += _PRIOR_RETURNS * self._scales
+        exposure += _PRIOR_RETURNS / pooled
+        self.pooled = _logarithms(pooled)
+        self.scores = [
+            _logarithms(_non_increasing(*row)) for row in zip(returns, exposure, strict=True)
+        ]
 
 
 def idle_bin(idle: float) -> int:
@@ -142,19 +148,23 @@ def idle_bin(idle: float) -> int:
 def _smooth(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share counts with the neighbouring bins: a quarter to each side."""
     padded = np.pad(counts, ((0, 0), (1, 1)), mode="edge")
-    return np.asarray(0.5 * counts + 0.25 * (padded[:, :-2] + padded[:, 2:]))
+    return 0.5 * counts + 0.25 * (padded[:, :-2] + padded[:, 2:])
 
 
-def _rates(
-    returns: NDArray[np.float64], exposure: NDArray[np.float64], prior: NDArray[np.float64]
-) -> list[float]:
+def _logarithms(rates: NDArray[np.float64]) -> list[float]:
+    """Rounded, so that rates tie that differ by the error of their arithmetic."""
+    return [round(math.log(rate), 6) for rate in rates.tolist()]
+
+
+def _non_increasing(
+    returns: NDArray[np.float64], exposure: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The most likely rates by bin that never grow: neighbours that would are pooled."""
     blocks: list[tuple[float, float, int]] = []  # returns, exposure, bins
-    seconds = exposure + _PRIOR_RETURNS / prior
-    for count, time in zip((returns + _PRIOR_RETURNS).tolist(), seconds.tolist(), strict=True):
-        block = count, time, 1
+    for count, seconds in zip(returns.tolist(), exposure.tolist(), strict=True):
+        block = count, seconds, 1
         while blocks and block[0] * blocks[-1][1] > blocks[-1][0] * block[1]:
             earlier = blocks.pop()
             block = earlier[0] + block[0], earlier[1] + block[1], earlier[2] + block[2]
         blocks.append(block)
-    return [count / time for count, time, width in blocks for _ in range(width)]
+    return np.array([count / seconds for count, seconds, width in blocks for _ in range(width)])
