@@ -158,6 +158,8 @@ class RunningResponse:
             return None
         try:
             return await self._explain_miss(usage)
+        except RadixChatError:
+            return None  # the store cannot be read; the final write tells
         except Exception:
             # The answer is there and counts; what is said about its cost can be missing.
             _LOGGER.exception("response %s: its cache miss was not explained", self.id)

@@ -307,11 +307,13 @@ class ChatService:
         )
 
         candidates = await self._database(load_comparisons, self._store, response, path)
-        comparison = closest(candidates, turn.prompt_ids, self._prompts.render_hash)
-        layout = self._prompts.layout(path, turn.prompt_ids)
-        return await asyncio.to_thread(
-            explain_miss, asked, comparison, usage, layout, self._tokenizer
-        )
+
+        def explain() -> MissReport | None:
+            comparison = closest(candidates, asked.token_ids, asked.render_hash)
+            layout = self._prompts.layout(path, asked.token_ids)
+            return explain_miss(asked, comparison, usage, layout, self._tokenizer)
+
+        return await asyncio.to_thread(explain)
 
     async def _conversation(self, conversation: str) -> Conversation:
         def load() -> Conversation:
