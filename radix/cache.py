@@ -127,16 +127,21 @@ class PrefixCache:
         return Match(length, tuple(spans), more and length < len(tokens))
 
     def allocate(
-        self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
+        self,
+        tokens: Tokens,
+        namespace: bytes = b"",
+        conversation: str | None = None,
+        *,
+        leave: int = 1,
     ) -> Allocation | None:
         """Lock the cached prefix of `tokens` and take pages for all the rest.
 
-        At least the last token is always left to compute. `conversation`: whose request it is,
-        for the eviction policy. Returns None when there is no room now; then nothing has
+        The last `leave` tokens are to be computed in any case. `conversation`: whose request it
+        is, for the eviction policy. Returns None when there is no room now; then nothing has
         changed. A request that fits the pool is never refused while no other is live.
         """
         assert len(tokens) > 0, "a request has at least one token"
-        encoded = _encode(tokens[:-1])
+        encoded = _encode(tokens[: len(tokens) - leave])
         found = self._tree.find(namespace, encoded)
         num_pages = -(-len(tokens) // self.page_size)
         usable = self._tree.longest_fit(*found, num_pages)

@@ -1,0 +1,217 @@
+"""`PublicPrefixCache`: prompts that an operator declared public are shared among all namespaces.
+
+A private root hangs off the end of a public prefix: a request whose tokens begin with one holds
+two allocations, of the prefix in the public root and of the rest in a root of its namespace for
+that prefix. To the request they are one:
+
+    tokens         system prompt, whole pages     the rest of it, and the tenant's own
+    page table     7   9   4                      12   3
+    namespace      PUBLIC                         of the tenant, below this prefix
+
+So a tenant finds of another's prompt the public pages and nothing else. Only whole pages of a
+prefix are public, so that no page belongs to both parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+from radixchat.radix.allocation import Allocation, Match, Tokens
+from radixchat.radix.cache import PrefixCache
+from radixchat.radix.tiers import Span
+from radixchat.radix.use import Signal
+
+PUBLIC = b"public"
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The two allocations of one request, the first `border` tokens and the others."""
+
+    border: int
+    public: Allocation
+    private: Allocation
+
+
+class PublicPrefixCache:
+    """A PrefixCache with public prefixes; itself a PageCache.
+
+    prefixes: token ids, the same for every model state that the cache may hold. A prefix that
+    does not fill a page shares nothing.
+    """
+
+    def __init__(self, cache: PrefixCache, prefixes: Sequence[Sequence[int]]) -> None:
+        self.page_size = cache.page_size
+        self.num_pages = cache.num_pages
+        self._cache = cache
+        whole = {tuple(p[: len(p) // self.page_size * self.page_size]) for p in prefixes}
+        self._prefixes = sorted(whole - {()}, key=len, reverse=True)
+        self._parts: dict[Allocation, _Parts] = {}
+        self._live: set[Allocation] = set()
+
+    @property
+    def num_free_pages(self) -> int:
+        """Pages that hold nothing."""
+        return self._cache.num_free_pages
+
+    @property
+    def num_evictable_pages(self) -> int:
+        """Cached pages that no live allocation needs."""
+        return self._cache.num_evictable_pages
+
+    @property
+    def num_cached_pages(self) -> int:
+        """Pages in the tree, held or not."""
+        return self._cache.num_cached_pages
+
+    @property
+    def num_cached_tokens(self) -> int:
+        """Tokens in the tree."""
+        return self._cache.num_cached_tokens
+
+    @property
+    def num_nodes(self) -> int:
+        """Nodes of the tree."""
+        return self._cache.num_nodes
+
+    def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
+        """How many leading tokens are cached, and where; changes nothing."""
+        border = self._border(tokens)
+        if border == 0:
+            return self._cache.match(tokens, namespace)
+        public = self._cache.match(tokens[:border], PUBLIC)
+        if public.length < border:
+            return public
+        below = _below(namespace, tokens[:border])
+        private = self._cache.match(tokens[border:], below)
+        spans = [Span(s.tier, s.start + border, s.end + border) for s in private.spans]
+        return Match(border + private.length, (*public.spans, *spans), private.diverges)
+
+    def allocate(
+        self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
+    ) -> Allocation | None:
+        """As PrefixCache.allocate; the public part from the public root."""
+        border = self._border(tokens)
+        if border == 0:
+            return self._admit(self._cache.allocate(tokens, namespace, conversation))
+        public = self._cache.allocate(tokens[:border], PUBLIC, leave=0)
+        if public is None:
+            return None
+        rest, below = tokens[border:], _below(namespace, tokens[:border])
+        # K/V is computed from the first token that is missing on: nothing beyond it is of use.
+        leave = 1 if public.num_cached == border else len(rest)
+        private = self._cache.allocate(rest, below, conversation, leave=leave)
+        if private is None:
+            self._cache.release(public)
+            if self._live:
+                return None
+            return self._admit(self._cache.allocate(tokens, namespace, conversation))
+        whole = Allocation(namespace, [], public.num_cached + private.num_cached)
+        if public.evicted is not None:
+            whole.evicted = public.evicted
+        elif private.evicted is not None and leave == 1:
+            whole.evicted = replace(private.evicted, length=border + private.evicted.length)
+        self._parts[whole] = _Parts(border, public, private)
+        self._join(whole)
+        return self._admit(whole)
+
+    def extend(self, allocation: Allocation, num_tokens: int) -> bool:
+        """As PrefixCache.extend."""
+        parts = self._parts.get(allocation)
+        if parts is None:
+            return self._cache.extend(allocation, num_tokens)
+        if not self._cache.extend(parts.private, num_tokens - parts.border):
+            return False
+        self._join(allocation)
+        return True
+
+    def commit(self, allocation: Allocation, tokens: Tokens) -> int:
+        """As PrefixCache.commit; what belongs to the public prefix becomes shared by all."""
+        parts = self._parts.get(allocation)
+        if parts is None:
+            return self._cache.commit(allocation, tokens)
+        if not allocation.copies:
+            parts.public.copies.clear()
+            parts.private.copies.clear()
+        new = self._cache.commit(parts.public, tokens[: parts.border])
+        if len(tokens) > parts.border:
+            new += self._cache.commit(parts.private, tokens[parts.border :])
+        self._join(allocation)
+        return new
+
+    def release(self, allocation: Allocation) -> None:
+        """As PrefixCache.release."""
+        self._live.remove(allocation)
+        parts = self._parts.pop(allocation, None)
+        if parts is None:
+            self._cache.release(allocation)
+            return
+        self._cache.release(parts.private)
+        self._cache.release(parts.public)
+        allocation.pages.clear()
+        allocation.copies.clear()
+
+    def observe(self, conversation: str, signal: Signal) -> None:
+        """As PrefixCache.observe."""
+        self._cache.observe(conversation, signal)
+
+    def supersede(
+        self, tokens: Tokens, start: int, conversation: str, namespace: bytes = b""
+    ) -> None:
+        """As PrefixCache.supersede; a public prefix is never left."""
+        border = self._border(tokens)
+        below = _below(namespace, tokens[:border])
+        self._cache.supersede(tokens[border:], max(0, start - border), conversation, below)
+
+    def purge(
+        self, tokens: Tokens, conversation: str, namespace: bytes = b"", *, start: int = 0
+    ) -> int:
+        """As PrefixCache.purge; a public prefix stays."""
+        border = self._border(tokens)
+        below = _below(namespace, tokens[:border])
+        start = max(0, start - border)
+        return self._cache.purge(tokens[border:], conversation, below, start=start)
+
+    def check(self) -> None:
+        """Raise AssertionError unless every invariant holds."""
+        self._cache.check()
+        assert self._parts.keys() <= self._live
+        for whole, parts in self._parts.items():
+            assert whole.pages == parts.public.pages + parts.private.pages
+            assert len(parts.public.pages) * self.page_size == parts.border
+
+    def flush(self) -> int:
+        """As PrefixCache.flush: public prefixes go too."""
+        return self._cache.flush()
+
+    def _border(self, tokens: Tokens) -> int:
+        """How many leading tokens are public; at least one is left to compute."""
+        for prefix in self._prefixes:
+            size = len(prefix)
+            if size < len(tokens) and tuple(map(int, tokens[:size])) == prefix:
+                return size
+        return 0
+
+    def _admit(self, allocation: Allocation | None) -> Allocation | None:
+        if allocation is not None:
+            self._live.add(allocation)
+        return allocation
+
+    def _join(self, whole: Allocation) -> None:
+        """Bring what the request sees of its parts up to date."""
+        parts = self._parts[whole]
+        whole.pages[:] = parts.public.pages + parts.private.pages
+        whole.copies[:] = parts.public.copies + parts.private.copies
+        whole.num_committed = parts.public.num_committed + parts.private.num_committed
+
+
+def _below(namespace: bytes, prefix: Tokens) -> bytes:
+    """The private root below a public prefix; the namespace itself below none."""
+    if len(prefix) == 0:
+        return namespace
+    digest = blake2b(digest_size=16)
+    for token in prefix:
+        digest.update(int(token).to_bytes(4, "little"))
+    return namespace + digest.digest()

@@ -1,0 +1,157 @@
+"""Tests of public prefixes: shared by all tenants, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from radixchat.radix.allocation import Allocation
+from radixchat.radix.cache import PrefixCache
+from radixchat.radix.public import PublicPrefixCache
+
+SYSTEM = list(range(100, 120))  # five pages of 4
+A, B = b"a" * 32, b"b" * 32
+
+
+def _cache(num_pages: int = 64, prefixes: tuple[list[int], ...] = (SYSTEM,)) -> PublicPrefixCache:
+    return PublicPrefixCache(PrefixCache(num_pages, 4), prefixes)
+
+
+def _serve(cache: PublicPrefixCache, tokens: list[int], namespace: bytes) -> int:
+    """Compute, commit and release a prompt; returns how much of it was cached."""
+    allocation = cache.allocate(tokens, namespace, "conversation")
+    assert allocation is not None
+    allocation.copies.clear()
+    cache.commit(allocation, tokens)
+    cache.check()
+    cache.release(allocation)
+    cache.check()
+    return allocation.num_cached
+
+
+def test_another_tenant_finds_the_public_part_only() -> None:
+    """B's prompt is A's, to the token; what B finds is the operator's system prompt."""
+    cache, prompt = _cache(), [*SYSTEM, 1, 2, 3, 4, 5, 6]
+    assert _serve(cache, prompt, A) == 0
+    assert cache.match(prompt, B).length == len(SYSTEM)
+    assert _serve(cache, prompt, B) == len(SYSTEM)
+    assert _serve(cache, prompt, A) == _serve(cache, prompt, B) == len(prompt) - 1
+
+
+def test_without_a_declaration_nothing_is_shared() -> None:
+    """The control: the same system prompt, not declared, stays each tenant's own."""
+    cache, prompt = _cache(prefixes=()), [*SYSTEM, 1, 2, 3]
+    _serve(cache, prompt, A)
+    assert cache.match(prompt, B).length == _serve(cache, prompt, B) == 0
+
+
+def test_only_whole_pages_are_public() -> None:
+    """The partly filled last page of a declared prefix is private; a shorter prefix is all private."""
+    cache = _cache(prefixes=([*SYSTEM, 7, 8], [1, 2, 3]))
+    _serve(cache, [*SYSTEM, 7, 8, 9], A)
+    assert cache.match([*SYSTEM, 7, 8, 9], B).length == len(SYSTEM)
+    _serve(cache, [1, 2, 3, 4, 5, 6, 7, 8], A)
+    assert cache.match([1, 2, 3, 4, 5, 6, 7, 8], B).length == 0
+
+
+def test_prompt_that_is_the_prefix() -> None:
+    """A prompt with nothing after the public prefix still computes a token."""
+    cache = _cache()
+    assert _serve(cache, SYSTEM, A) == 0
+    assert _serve(cache, [*SYSTEM, 1], B) == 0  # A's copy is private
+    assert _serve(cache, [*SYSTEM, 2], A) == len(SYSTEM)
+
+
+def test_pages_of_the_prefix_are_held_once() -> None:
+    """Ten tenants at once keep one copy of the system prompt."""
+    cache = _cache()
+    live = []
+    for tenant in range(10):
+        allocation = cache.allocate([*SYSTEM, tenant, 1], b"%d" % tenant)
+        assert allocation is not None
+        cache.commit(allocation, [*SYSTEM, tenant, 1])
+        live.append(allocation)
+    assert cache.num_cached_pages == 5 + 10
+    for allocation in live:
+        cache.release(allocation)
+    cache.flush()
+    assert cache.num_free_pages == cache.num_pages
+    assert cache.num_nodes == 0
+
+
+def test_pool_of_exactly_the_request_is_enough() -> None:
+    """Public prefixes that part in mid-page cannot keep a lone request out."""
+    other = [*SYSTEM[:6], *range(300, 314)]
+    cache = _cache(num_pages=10, prefixes=(SYSTEM, other))
+    for system in (SYSTEM, other, SYSTEM, other):
+        tokens = [*system, *range(500, 520)]
+        assert _serve(cache, tokens, A) < len(tokens)
+
+
+def test_hints_reach_the_private_part() -> None:
+    """Purging a conversation leaves the public prefix; a branch left behind is found below it."""
+    cache, prompt = _cache(), [*SYSTEM, 1, 2, 3, 4, 5, 6, 7, 8]
+    _serve(cache, prompt, A)
+    cache.supersede(prompt, len(SYSTEM) + 4, "conversation", A)
+    cache.check()
+    assert cache.purge(prompt, "conversation", A) == 2
+    assert cache.match(prompt, A).length == len(SYSTEM)
+    cache.check()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_read_is_of_the_right_prefix(seed: int) -> None:
+    """Random requests side by side, in a small pool: no page ever holds another's K/V."""
+    draw = random.Random(seed)
+    cache = _cache(num_pages=40, prefixes=(SYSTEM, [*SYSTEM[:10], *range(200, 212)]))
+    store = np.zeros((40, 4), np.int64)
+    running: list[tuple[Allocation, list[int], bytes, int]] = []
+    seen: list[list[int]] = [SYSTEM]
+
+    def key(tokens: list[int], position: int, namespace: bytes) -> int:
+        owner = b"" if position < cache._border(tokens) else namespace
+        return hash((tuple(tokens[: position + 1]), owner))
+
+    def check(allocation: Allocation, tokens: list[int], namespace: bytes, computed: int) -> None:
+        for position in range(computed):
+            page = allocation.pages[position // 4]
+            for copy in allocation.copies:
+                page = copy.source if page == copy.destination else page
+            assert store[page, position % 4] == key(tokens, position, namespace)
+
+    for _ in range(400):
+        if draw.random() < 0.4 or not running:
+            trunk = draw.choice(seen[-6:])
+            tail = draw.choices([1, 2], k=draw.randint(1, 12))
+            tokens = trunk[: draw.randint(0, len(trunk))] + tail
+            namespace = draw.choice([A, B])
+            allocation = cache.allocate(tokens, namespace)
+            if allocation is None:
+                assert running
+                continue
+            seen.append(tokens)
+            running.append((allocation, tokens, namespace, allocation.num_cached))
+        else:
+            index = draw.randrange(len(running))
+            allocation, tokens, namespace, computed = running[index]
+            check(*running[index])
+            for copy in allocation.copies:
+                store[copy.destination, : copy.num_slots] = store[copy.source, : copy.num_slots]
+            allocation.copies.clear()
+            end = min(len(tokens), computed + draw.randint(1, 12))
+            for position in range(computed, end):
+                slot = allocation.pages[position // 4], position % 4
+                store[slot] = key(tokens, position, namespace)
+            cache.commit(allocation, tokens[:end])
+            running[index] = (allocation, tokens, namespace, end)
+            check(*running[index])
+            if end == len(tokens) or draw.random() < 0.2:
+                cache.release(allocation)
+                del running[index]
+        cache.check()
+    for allocation, *_ in running:
+        cache.release(allocation)
+    cache.flush()
+    assert cache.num_free_pages == cache.num_pages
