@@ -48,7 +48,7 @@ def test_without_a_declaration_nothing_is_shared() -> None:
 
 
 def test_only_whole_pages_are_public() -> None:
-    """The partly filled last page of a declared prefix is private; a shorter prefix is all private."""
+    """The partly filled last page of a declared prefix is private, so a shorter one all is."""
     cache = _cache(prefixes=([*SYSTEM, 7, 8], [1, 2, 3]))
     _serve(cache, [*SYSTEM, 7, 8, 9], A)
     assert cache.match([*SYSTEM, 7, 8, 9], B).length == len(SYSTEM)
