@@ -81,3 +81,12 @@ def test_for_whom_is_kept(store: Store) -> None:
     finish(store, row.id)
     (comparison,) = compared(store, conversation, principal="bob")
     assert comparison.principal == "ada"
+
+
+def test_a_response_is_not_compared_with_itself(store: Store) -> None:
+    """Nor is it when it has ended meanwhile."""
+    conversation = store.create_conversation()
+    row = begin(store, conversation)
+    question = load(store, conversation)
+    finish(store, row.id)
+    assert load_comparisons(store, row.id, question) == []

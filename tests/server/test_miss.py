@@ -170,10 +170,14 @@ def test_an_earlier_message_of_the_user_has_changed(chatml: Speaker, turn: Conve
     )
 
 
+def dated(model: Path, day: str) -> Speaker:
+    """With a template that writes the day into its head."""
+    return Speaker.of(model, DATED.replace("{{ strftime_now('%d %B') }}", day))
+
+
 def test_a_date_in_the_template(tiny_directory: Path) -> None:
     """The same messages on another day: the template's own text differs, at the date."""
-    days = [DATED.replace("{{ strftime_now('%d %B') }}", day) for day in ("03 May", "04 May")]
-    yesterday, today = (Speaker.of(tiny_directory, source) for source in days)
+    yesterday, today = (dated(tiny_directory, day) for day in ("03 May", "04 May"))
     old = yesterday.answer(yesterday.ask(EMPTY, "Hi")[0], "Hello")
     path, _ = asked = today.ask(old, "More")
     index = len("?day\n0")
@@ -187,6 +191,30 @@ def test_a_date_in_the_template(tiny_directory: Path) -> None:
         cache_missed_tokens=len("4 May?\n?user\nHi" + GENERATE + "Hello") - 1,
         comparison_reusable_tokens=index,
     )
+
+
+def test_a_date_before_a_message_that_has_changed_too(tiny_directory: Path) -> None:
+    """The first difference is the template's, and so is the reason."""
+    yesterday, today = (dated(tiny_directory, day) for day in ("03 May", "04 May"))
+    old = yesterday.answer(yesterday.ask(yesterday.system("Be brief."), "Hi")[0], "Hello")
+    path, _ = asked = today.ask(today.system("Be boring, please."), "More")
+    report = explain(today, asked, computed(old), len("?day\n0"))
+    assert report is not None
+    assert (report.reason, report.index) == ("template", len("?day\n0"))
+    assert report.message == path.messages[0].id
+
+
+def test_whitespace_that_the_template_trims(tiny_directory: Path) -> None:
+    """The old answer's end is gone; what follows it is the place of the first other token."""
+    speaker = Speaker.of(tiny_directory, STRIPS_REASONING.replace("[-1]", "[-1].strip()"))
+    old = speaker.answer(speaker.ask(EMPTY, "Hi")[0], "Hello  \n\n")
+    unanswered, _ = speaker.ask(old, "Well?")
+    path, _ = asked = speaker.ask(unanswered, "More")
+    index = len("?user\nHi" + GENERATE + "Hello")
+    report = explain(speaker, asked, computed(old), index)
+    assert report is not None
+    assert (report.reason, report.index, report.message) == ("template", index, path.messages[2].id)
+    assert report.cache_missed_tokens == len("  \n")
 
 
 def test_stripped_reasoning(tiny_directory: Path) -> None:
