@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from radixchat.engine.errors import ConfigError, PromptTooLong
 from radixchat.engine.model_config import ModelConfig
+from radixchat.radix.policies import POLICY_NAMES
 
 # Reuse is exact to the token at any page size, so it only weighs page tables (short at 16) against
 # the one page that an acquire may copy and the half page that a request leaves unused.
@@ -30,7 +31,9 @@ class EngineConfig:
     """What a user may set; None means: choose for this model and machine.
 
     page_size: tokens a page. pool_tokens: tokens the KV pool holds, rounded down to pages.
-    prefix_cache: False computes every prompt in full. threads: CPU threads of a forward pass.
+    prefix_cache: False computes every prompt in full. eviction: which cached prefix goes first,
+    one of POLICY_NAMES. public_prefixes: token ids of prompts that all namespaces may share; their
+    whole pages are. threads: CPU threads of a forward pass.
     max_running: requests in one step. max_step_tokens: tokens computed in one step, decodes first;
     at least max_running, so that no answer ever waits for another.
     max_waiting: requests that may wait for admission before others are refused.
@@ -39,6 +42,8 @@ class EngineConfig:
     page_size: int | None = None
     pool_tokens: int | None = None
     prefix_cache: bool = True
+    eviction: str = "chat"
+    public_prefixes: tuple[tuple[int, ...], ...] = ()
     threads: int | None = None
     max_running: int = 16
     max_step_tokens: int = 256
@@ -55,6 +60,10 @@ class EngineConfig:
             raise ConfigError(
                 f"max_step_tokens is {self.max_step_tokens}, less than max_running; "
                 f"it must be {self.max_running} or more"
+            )
+        if self.eviction not in POLICY_NAMES:
+            raise ConfigError(
+                f"eviction is {self.eviction!r}; it must be one of {', '.join(POLICY_NAMES)}"
             )
         if self.max_waiting < 0:
             raise ConfigError(f"max_waiting is {self.max_waiting}; it must be 0 or more")
@@ -79,6 +88,8 @@ class EngineConfig:
             page_size=page_size,
             num_pages=pool_tokens // page_size,
             prefix_cache=self.prefix_cache,
+            eviction=self.eviction,
+            public_prefixes=self.public_prefixes,
             threads=self.threads or usable_cores(),
             max_running=self.max_running,
             max_step_tokens=self.max_step_tokens,
@@ -95,6 +106,8 @@ class EnginePlan:
     page_size: int
     num_pages: int
     prefix_cache: bool
+    eviction: str
+    public_prefixes: tuple[tuple[int, ...], ...]
     threads: int
     max_running: int
     max_step_tokens: int
@@ -120,7 +133,9 @@ class EnginePlan:
             raise PromptTooLong(num_tokens, limit, limited_by)
 
     def __str__(self) -> str:
-        cache = "prefix cache on" if self.prefix_cache else "prefix cache off"
+        cache = (
+            f"prefix cache, {self.eviction} eviction" if self.prefix_cache else "no prefix cache"
+        )
         return (
             f"{self.num_pages} pages of {self.page_size} tokens "
             f"({self.pool_tokens * self.kv_bytes_per_token / 2**20:.0f} MiB of KV at most), "

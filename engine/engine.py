@@ -5,9 +5,10 @@ Knows tokens, not text: no tokenizer, no template, no conversation.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
-from radixchat.engine.config import KV_ELEMENT_BYTES, EngineConfig
+from radixchat.engine.config import KV_ELEMENT_BYTES, EngineConfig, EnginePlan
 from radixchat.engine.hint import Hint, Observe, Purge, Supersede
 from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.runner import Runner
@@ -17,6 +18,8 @@ from radixchat.engine.weights import Checkpoint
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.cache import PrefixCache
 from radixchat.radix.namespace import derive_namespace
+from radixchat.radix.policies import make_policy
+from radixchat.radix.public import PublicPrefixCache
 from radixchat.radix.uncached import UncachedPages
 
 
@@ -25,12 +28,7 @@ class Engine:
 
     def __init__(self, checkpoint: Checkpoint, config: EngineConfig) -> None:
         self.plan = config.resolve(checkpoint.config)
-        pages, page_size = self.plan.num_pages, self.plan.page_size
-        self.cache: PageCache = (
-            PrefixCache(pages, page_size)
-            if self.plan.prefix_cache
-            else UncachedPages(pages, page_size)
-        )
+        self.cache = page_cache(self.plan)
         self.scheduler = Scheduler(self.cache, self.plan)
         self.runner = Runner(checkpoint, self.plan)
         self._fingerprint = checkpoint.fingerprint
@@ -86,3 +84,12 @@ class Engine:
         scheduled = self.scheduler.schedule()
         sampled = self.runner.run(scheduled) if scheduled else []
         return self.scheduler.update(scheduled, sampled)
+
+
+def page_cache(plan: EnginePlan) -> PageCache:
+    """The empty cache that a plan asks for."""
+    if not plan.prefix_cache:
+        return UncachedPages(plan.num_pages, plan.page_size)
+    policy = make_policy(plan.eviction, plan.num_pages, plan.page_size, time.monotonic)
+    cache = PrefixCache(plan.num_pages, plan.page_size, policy, clock=time.monotonic)
+    return PublicPrefixCache(cache, plan.public_prefixes) if plan.public_prefixes else cache
