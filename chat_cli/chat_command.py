@@ -20,6 +20,9 @@ from radixchat.chat_cli.exit_codes import help_epilog
 from radixchat.chat_cli.paths import config_file, database_file
 from radixchat.chat_cli.settings import ChatSettings
 
+# Those of radixchat.radix.policies, named here because importing them would be slow.
+EVICTION_POLICIES = ("lru", "slru", "tlru", "chat")
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _HELP = """Chat with a model in this process.
@@ -93,6 +96,7 @@ _CONVERSATION = _options(
         help="Where conversations are kept.",
     ),
 )
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(ChatSettings)}
 _MODEL = _options(
     _option(
         "-m",
@@ -108,9 +112,15 @@ _MODEL = _options(
         help="Tokens that the cache holds.",
     ),
     _option("--no-cache", is_flag=True, help="Compute every prompt from its start."),
+    _option(
+        "--eviction",
+        type=click.Choice(EVICTION_POLICIES),
+        default=_DEFAULTS["eviction"],
+        show_default=True,
+        help="Which prompts a full cache forgets first.",
+    ),
     _count("--threads", show_default="all cores", help="CPU threads."),
 )
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(ChatSettings)}
 _SAMPLING = _options(
     _option(
         "--temperature",

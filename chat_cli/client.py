@@ -84,6 +84,7 @@ def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClien
             page_size=settings.page_size,
             pool_tokens=settings.pool_tokens,
             prefix_cache=settings.prefix_cache,
+            eviction=settings.eviction,
             threads=settings.threads,
             database=settings.database,
         )

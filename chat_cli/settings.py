@@ -31,6 +31,7 @@ class ChatSettings:
     page_size: int | None = None
     pool_tokens: int | None = None
     prefix_cache: bool = True
+    eviction: str = "chat"
     threads: int | None = None
     json: bool = False
     ids: bool = False

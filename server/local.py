@@ -39,6 +39,7 @@ class LocalSettings:
     page_size: int | None = None
     pool_tokens: int | None = None
     prefix_cache: bool = True
+    eviction: str = "chat"
     threads: int | None = None
     database: Path | None = None
 
@@ -48,6 +49,7 @@ class LocalSettings:
             page_size=self.page_size,
             pool_tokens=self.pool_tokens,
             prefix_cache=self.prefix_cache,
+            eviction=self.eviction,
             threads=self.threads,
         )
 

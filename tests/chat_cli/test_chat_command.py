@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from radixchat.chat_cli.chat_command import chat, resolve
+from radixchat.chat_cli.chat_command import EVICTION_POLICIES, chat, resolve
 from radixchat.chat_cli.config import flag_name
 from radixchat.chat_cli.main import cli
 from radixchat.chat_cli.paths import config_file
@@ -21,6 +21,7 @@ from radixchat.engine.config import (
     DEFAULT_POOL_MEMORY_SHARE,
 )
 from radixchat.engine.model_store import DEFAULT_MODEL
+from radixchat.radix.policies import POLICY_NAMES
 
 
 def settings_of(*arguments: str) -> ChatSettings:
@@ -53,6 +54,7 @@ def test_help_names_the_engine_s_defaults_and_the_files() -> None:
     """What a flag is when it is not given, where the engine or the platform decides that."""
     text = " ".join(CliRunner().invoke(cli, ["chat", "--help"]).output.split())
     assert f"[default: ({DEFAULT_PAGE_SIZE}); x>=1]" in text
+    assert EVICTION_POLICIES == POLICY_NAMES
     assert DEFAULT_POOL_CONTEXTS == 4
     assert DEFAULT_POOL_MEMORY_SHARE == 1 / 4
     assert "[default: (four contexts, at most a quarter of the memory); x>=1]" in text
@@ -66,6 +68,7 @@ def test_all_flags() -> None:
     command_line = """
         -m m -s sys --temperature 0 --top-p 1 --top-k 5 --min-p .1 --seed 7 --max-tokens 8
         --page-size 4 --pool-tokens 99 --no-cache --db f.db --json --ids --threads 2
+        --eviction lru
     """
     assert settings_of(*command_line.split()) == ChatSettings(
         model="m",
@@ -79,6 +82,7 @@ def test_all_flags() -> None:
         page_size=4,
         pool_tokens=99,
         prefix_cache=False,
+        eviction="lru",
         database=Path("f.db"),
         json=True,
         ids=True,
@@ -91,7 +95,7 @@ def test_all_flags() -> None:
 def test_every_flag_has_its_variable() -> None:
     """The variable of a flag is RADIXCHAT_ and its long name."""
     options = [p for p in chat.params if isinstance(p, click.Option)]
-    assert len(options) == 17
+    assert len(options) == 18
     for option in options:
         assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
 
