@@ -9,7 +9,6 @@ import gc
 import os
 import random
 import sys
-import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from radixchat.bench.index_endurance import pauses
 from radixchat.radix.allocation import Allocation
 from radixchat.radix.cache import PrefixCache
 from radixchat.radix.policies import POLICY_NAMES, make_policy
@@ -262,57 +262,22 @@ def _collector_off() -> Iterator[None]:
         gc.enable()
 
 
-def _pauses(policy: str, by_hand: bool) -> list[float]:
-    """CPU milliseconds of every collection while 100,000 nodes grow and 50,000 more replace them.
-
-    By hand: automatic collection is off and the young objects are looked at every 100 requests.
-    """
-    rng = np.random.default_rng(4)
-    cache = _cache(4 * 100_000 + 32, 16, policy)
-    prefix = rng.integers(0, 50_000, 512, dtype=np.int32)
-    suffixes = rng.integers(0, 2**31 - 1, (150_000, 64), dtype=np.int32)
-    pauses: list[float] = []
-    started = 0.0
-
-    def watch(phase: str, info: dict[str, int]) -> None:
-        nonlocal started
-        if phase == "start":
-            started = time.thread_time()
-        else:
-            pauses.append((time.thread_time() - started) * 1000)
-
-    with _collector_off():
-        gc.callbacks.append(watch)
-        if not by_hand:
-            gc.enable()
-        try:
-            for number, suffix in enumerate(suffixes):
-                _serve(cache, np.concatenate([prefix, suffix]), f"chat {number}")
-                if by_hand and number % 100 == 0:
-                    gc.collect(1)
-        finally:
-            gc.callbacks.remove(watch)
-    assert cache.num_nodes >= 99_000
-    pauses.sort()
-    percentile = pauses[int(len(pauses) * 0.99)]
-    sys.stdout.write(
-        f"GC, {policy}, {'by hand' if by_hand else 'automatic'}: {len(pauses)} pauses,"
-        f" p99 {percentile:.2f} ms, longest {pauses[-1]:.1f} ms\n"
-    )
-    return pauses
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["lru", "chat"])
 def test_pauses_of_the_collector(policy: str) -> None:
     """With 100,000 nodes no pause reaches 10 ms if the young are collected between requests."""
-    assert _pauses(policy, by_hand=True)[-1] < 10
+    seen = pauses(policy, 100_000, seed=4, by_hand=True)
+    sys.stdout.write(f"{seen}\n")
+    assert seen.count > 1_000
+    assert seen.p99_ms <= seen.longest_ms < 10
 
 
 @pytest.mark.slow
 def test_automatic_collection_pauses_longer() -> None:
     """The control: now and then it walks the whole tree, which takes more than 10 ms."""
-    assert _pauses("lru", by_hand=False)[-1] > 10
+    seen = pauses("lru", 100_000, seed=4, by_hand=False)
+    sys.stdout.write(f"{seen}\n")
+    assert seen.longest_ms > 10
 
 
 def _deep(depth: int) -> None:
