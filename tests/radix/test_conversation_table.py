@@ -194,9 +194,19 @@ def test_typing_for_ever_shields_half_of_the_time() -> None:
         shielded += listener.hear((second, TYPING)).shielded
     assert shielded == pytest.approx(1200, abs=20)
     assert len(listener.table._shields) <= 2
-    listener.hear((2500, STARTED), (2501, FINISHED))
-    assert listener.hear((2502, TYPING)).shielded
+    assert not conversation.shielded
+    listener.hear((2401, TYPING), (2550, STARTED), (2551, FINISHED))
+    assert listener.hear((2552, TYPING)).shielded
     assert conversation.turns == 2
+
+
+def test_the_end_of_a_request_whose_begin_is_forgotten() -> None:
+    """The idle time begins anew: no second is counted at the idle time before."""
+    listener = _Listener()
+    listener.hear((0, FINISHED), (100, FINISHED), (130, STARTED))
+    assert listener.returns() == [(Habit.CONNECTED_LATER, idle_bin(30))]
+    assert listener.exposure(200.0) == {Habit.CONNECTED_FIRST: 100, Habit.CONNECTED_LATER: 30}
+    assert listener.rates._exposure[:, idle_bin(100) + 1 :].sum() == 0
 
 
 def test_closing_ends_a_shield() -> None:
