@@ -10,7 +10,7 @@ Which class a leaf is in:
     superseded   a regenerate or an edit has left this branch: goes first
     shared       by more than one conversation; the rate is that of all conversations together
     unknown      no conversation is known for it; the rate is the same
-    habit        closed, or (connected, away, disconnected) x (first turn, later turns)
+    habit        closed, or (connected, away, disconnected, back) x (first turn, later turns)
 
 The conversations that are shielded (typing, back again, waiting in the queue) have a heap for
 each habit of their own, which goes last. Nothing is ever more than last.

@@ -41,14 +41,11 @@ class Habit(IntEnum):
     AWAY_LATER = 3
     DISCONNECTED_FIRST = 4
     DISCONNECTED_LATER = 5
-    CLOSED = 6
+    BACK_FIRST = 6  # connected again since its last turn: measured, a point of the gap to MIN
+    BACK_LATER = 7
+    CLOSED = 8
 
 
-_PRESENCE = {
-    Signal.CONNECTED: Habit.CONNECTED_FIRST,
-    Signal.AWAY: Habit.AWAY_FIRST,
-    Signal.DISCONNECTED: Habit.DISCONNECTED_FIRST,
-}
 _GONE = (Habit.AWAY_FIRST, Habit.DISCONNECTED_FIRST)
 
 
@@ -148,10 +145,13 @@ class ConversationTable:
             case Signal.CLOSED:
                 conversation.closed = True
                 conversation.shielded = False
-            case Signal.CONNECTED | Signal.AWAY | Signal.DISCONNECTED:
-                if signal is Signal.CONNECTED and conversation.presence in _GONE:
-                    self._shield(conversation, Shield.BACK, now)
-                conversation.presence = _PRESENCE[signal]
+            case Signal.AWAY:
+                conversation.presence = Habit.AWAY_FIRST
+            case Signal.DISCONNECTED:
+                conversation.presence = Habit.DISCONNECTED_FIRST
+            case Signal.CONNECTED if conversation.presence in _GONE:
+                conversation.presence = Habit.BACK_FIRST
+                self._shield(conversation, Shield.BACK, now)
         self._settle(conversation, now)
         return conversation
 

@@ -17,8 +17,8 @@ from radixchat.radix.use import Signal
 
 SHIELD, REBUILD = 120.0, 60.0
 _SURENESS = {Signal.CONNECTED: 1, Signal.TYPING: 2, Signal.QUEUED: 3}
-_PRESENCE = {Signal.CONNECTED: 0, Signal.AWAY: 1, Signal.DISCONNECTED: 2}
-CLOSED = 6
+_PRESENCE = {Signal.AWAY: 1, Signal.DISCONNECTED: 2, Signal.CONNECTED: 3}
+CLOSED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def live(events: list[tuple[float, Signal]], now: float) -> tuple[list[Stretch],
             idle_since = when if running == 0 else idle_since
         elif signal is Signal.CLOSED:
             closed, begun = True, None
-        elif signal is Signal.CONNECTED and presence == 0:
+        elif signal is Signal.CONNECTED and presence not in (1, 2):
             continue  # no news
         elif _SURENESS.get(signal, 0) > (sureness if when < shield_end + SHIELD else 0):
             begun = begun or (when, before)
@@ -91,7 +91,7 @@ class NaiveChat:
         self.rebuilt_at = now
         self.events: dict[str, list[tuple[float, Signal]]] = {}
         self.leaves: list[Node] = []
-        self.rates = ReturnRates([1.0] * 6 + [1e-6])
+        self.rates = ReturnRates([1.0] * 8 + [1e-6])
 
     def hear(self, conversation: str, signal: Signal, now: float) -> None:
         """A signal of a conversation; one that never asked anything is not known."""

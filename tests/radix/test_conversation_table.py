@@ -154,11 +154,12 @@ def test_a_shield_that_ends_with_nothing() -> None:
     listener = _Listener()
     listener.hear((0, STARTED), (0, FINISHED), (10, AWAY), (200, CONNECTED))
     assert listener.exposure(420.0) == {
-        Habit.CONNECTED_FIRST: 10 + 100,
+        Habit.CONNECTED_FIRST: 10,
         Habit.AWAY_FIRST: 190,
+        Habit.BACK_FIRST: 100,
     }
-    listener.hear((430, STARTED))
-    assert listener.returns() == [(Habit.CONNECTED_FIRST, idle_bin(430))]
+    listener.hear((425, CONNECTED), (430, STARTED))
+    assert listener.returns() == [(Habit.BACK_FIRST, idle_bin(430))]
 
 
 def test_typing_during_an_answer() -> None:
@@ -183,7 +184,7 @@ def test_a_surer_reason_shields_anew() -> None:
     assert list(listener.table.ended_shields(320.0)) == [conversation]
     assert not conversation.shielded
     listener.hear((321, STARTED))
-    assert listener.returns() == [(Habit.CONNECTED_FIRST, idle_bin(321))]
+    assert listener.returns() == [(Habit.BACK_FIRST, idle_bin(321))]
 
 
 def test_typing_for_ever_shields_half_of_the_time() -> None:
