@@ -18,6 +18,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from typing import ParamSpec
 
+from radixchat.engine.collector import GarbageCollector
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineStopped, RadixChatError
 from radixchat.engine.hint import Hint, Purge
@@ -27,6 +28,10 @@ from radixchat.engine.stats import EngineSnapshot
 P = ParamSpec("P")
 # A request, an id to cancel, a hint, a purge and who waits for its outcome; None: the end.
 _Command = Request | int | Hint | tuple[Purge, asyncio.Future[int]] | None
+
+
+# Without a command for so long, the thread has time to look after its memory.
+IDLE_SECONDS = 30.0
 
 
 class EngineThread:
@@ -39,6 +44,7 @@ class EngineThread:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._collector = GarbageCollector()
         self.snapshot = engine.snapshot()
         self._inbox: queue.SimpleQueue[_Command] = queue.SimpleQueue()
         self._purges: set[asyncio.Future[int]] = set()
@@ -110,10 +116,12 @@ class EngineThread:
 
     def _run(self) -> None:
         try:
-            while self._take_in():
-                events = self._engine.step()
-                if events:
-                    self._hand_over(self._deliver, events, self._engine.snapshot())
+            with self._collector:
+                while self._take_in():
+                    events = self._engine.step()
+                    if events:
+                        self._hand_over(self._deliver, events, self._engine.snapshot())
+                    self._collector.after_step()
         except Exception as failure:  # noqa: BLE001 - whatever it is, it ends every stream
             stopped = EngineStopped(f"the engine failed: {type(failure).__name__}: {failure}")
             stopped.__cause__ = failure
@@ -122,9 +130,13 @@ class EngineThread:
     def _take_in(self) -> bool:
         """Pass on what the loop asked for, waiting when there is nothing else to do."""
         while True:
+            idle = not self._engine.has_work
             try:
-                command = self._inbox.get(block=not self._engine.has_work)
+                command = self._inbox.get(block=idle, timeout=IDLE_SECONDS)
             except queue.Empty:
+                if idle:
+                    self._collector.when_idle()
+                    continue
                 return True
             if command is None:
                 return False

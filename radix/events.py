@@ -134,7 +134,11 @@ class RecentEvictions:
         known = tokens[: (length + 1) * TOKEN_BYTES]
         if len(known) <= length * TOKEN_BYTES:
             return None
+        last = known[-TOKEN_BYTES:]
         for entry in reversed(self._entries):
+            # The token that is missing first: most entries of a busy tenant end here.
+            if entry.tokens[len(known) - TOKEN_BYTES : len(known)] != last:
+                continue
             if entry.namespace == namespace and entry.tokens.startswith(known):
                 return common_length(entry.tokens, tokens), entry.time
         return None

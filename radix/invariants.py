@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from radixchat.radix.node import TOKEN_BYTES, Node, Root
+from radixchat.radix.node import NO_CHILDREN, TOKEN_BYTES, Node, Root
 from radixchat.radix.tree import RadixTree
 
 
@@ -24,6 +24,7 @@ def check_tree(tree: RadixTree, held: Iterable[Node]) -> Counter[int]:
             locks[node] += 1
             node = node.parent
     nodes = list(tree.nodes())
+    assert not NO_CHILDREN, "what all leaves share was filled"
     assert locks.keys() <= set(nodes), "an allocation holds a node that is not in the tree"
     references: Counter[int] = Counter()
     pinned: set[int] = set()

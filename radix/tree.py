@@ -106,6 +106,8 @@ class RadixTree:
         child = Node(node.end, bytearray(tokens), array("i", pages), node)
         child.locks = 1
         self._pool.hold(pages)
+        if not node.children:
+            node.children = {}
         node.children[child.first] = child
         self.num_nodes += 1
         return child
@@ -298,6 +300,7 @@ class RadixTree:
         node.start, node.key, node.parent = position, node.key[cut:], upper
         node.pages = node.pages[first_lower - begin :]
         node.marks = tuple(mark for mark in node.marks if mark[0] > first_lower)
+        upper.children = {}
         upper.children[node.first] = node
         if first_lower == last:
             self._pool.hold(node.pages[:1])
