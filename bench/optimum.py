@@ -40,7 +40,7 @@ import numpy as np
 from radixchat.bench.oracle_result import OracleResult
 from radixchat.bench.path_tree import PathTree, Visits
 from radixchat.bench.run_lru import RunLru
-from radixchat.bench.trace_item import TraceRequest, TraceSignal
+from radixchat.bench.trace_item import TraceItem, TraceRequest
 
 
 class OfflineOptimum:
@@ -49,7 +49,7 @@ class OfflineOptimum:
     infinite: what an unlimited cache would have found. distinct_units: what it holds at the end.
     """
 
-    def __init__(self, trace: Iterable[TraceRequest | TraceSignal]) -> None:
+    def __init__(self, trace: Iterable[TraceItem]) -> None:
         tree = PathTree()
         found = [tree.add(item) for item in trace if isinstance(item, TraceRequest)]
         self.infinite = OracleResult(np.array(found, np.int64), 0)

@@ -21,19 +21,19 @@ from radixchat.bench.optimum import OfflineOptimum
 from radixchat.bench.oracle_result import OracleResult
 from radixchat.bench.path_tree import PathTree
 from radixchat.bench.reference_lru import ReferenceLru
-from radixchat.bench.trace_item import TraceRequest, TraceSignal
+from radixchat.bench.trace_item import TraceItem, TraceRequest
 
 __all__ = ["OfflineOptimum", "OracleResult", "infinite", "reference_lru"]
 
 
-def infinite(trace: Iterable[TraceRequest | TraceSignal]) -> OracleResult:
+def infinite(trace: Iterable[TraceItem]) -> OracleResult:
     """What an unlimited cache would have found; `OfflineOptimum.infinite` is the same."""
     tree = PathTree()
     found = [tree.add(item) for item in trace if isinstance(item, TraceRequest)]
     return OracleResult(np.array(found, np.int64), 0)
 
 
-def reference_lru(trace: Iterable[TraceRequest | TraceSignal], capacity_units: int) -> OracleResult:
+def reference_lru(trace: Iterable[TraceItem], capacity_units: int) -> OracleResult:
     """What the naive LRU cache of `capacity_units` units finds and evicts."""
     cache = ReferenceLru(capacity_units)
     found = [cache.serve(item) for item in trace if isinstance(item, TraceRequest)]

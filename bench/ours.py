@@ -27,7 +27,7 @@ from radixchat.radix.policies import make_policy
 from radixchat.radix.use import Signal
 
 
-class TraceClock:
+class ReplayClock:
     """Shows the time that the trace is at, in seconds."""
 
     __slots__ = ("now",)
@@ -113,7 +113,7 @@ class OurCache:
         self.policy = policy
         self.too_long = 0
         self.replies_left_out = 0
-        self._clock = TraceClock()
+        self._clock = ReplayClock()
         order = make_policy(policy, num_pages, page_size, self._clock)
         self.cache = PrefixCache(num_pages, page_size, order, clock=self._clock)
         # A conversation that is still cached is among the last of four times the capacity,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from radixchat.bench.replay_result import LAST_TURN, TraceFacts, TurnRate
 from radixchat.bench.trace import Trace
-from radixchat.bench.trace_item import TraceRequest, TraceSignal
+from radixchat.bench.trace_item import TraceItem, TraceRequest
 
 
 class Census:
@@ -28,9 +28,7 @@ class Census:
         self._namespaces: set[bytes] = set()
         self._longest_path = 0
 
-    def counted(
-        self, items: Iterable[TraceRequest | TraceSignal]
-    ) -> Iterator[TraceRequest | TraceSignal]:
+    def counted(self, items: Iterable[TraceItem]) -> Iterator[TraceItem]:
         """The same items, each counted on its way."""
         for item in items:
             if isinstance(item, TraceRequest):

@@ -6,7 +6,7 @@ Drawn between requests, by no thread of its own, so that it isn't in the measure
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
@@ -15,7 +15,8 @@ from radixchat.bench.trace import Trace, TraceItem
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from radixchat.bench.replay_run import Watch
+Watch = Callable[[str, Trace, int | None], Iterator[TraceItem]]
+"""Begins a pass over a trace: what the pass is called, and how many requests, if that is known."""
 
 _REDRAW_SECONDS = 0.1
 

@@ -7,7 +7,7 @@ Knows neither the command line nor how results are shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +20,9 @@ from radixchat.bench.oracles import OfflineOptimum
 from radixchat.bench.ours import OurCache
 from radixchat.bench.provenance import commit, machine
 from radixchat.bench.replay_census import Census
+from radixchat.bench.replay_progress import Watch
 from radixchat.bench.replay_result import ArmResult, ReplayResult
 from radixchat.bench.trace import Trace, TraceError, TraceItem, TraceRequest
-
-Watch = Callable[[str, Trace, int | None], Iterator[TraceItem]]
-"""Begins a pass over a trace that is called so and has so many requests, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from radixchat.bench.trace_blocks import BlockReader, deduce_block_tokens
 from radixchat.bench.trace_chats import ChatReader, ChatTokens
 from radixchat.bench.trace_file import Progress, TraceFile
-from radixchat.bench.trace_item import TraceError, TraceRequest, TraceSignal
+from radixchat.bench.trace_item import TraceError, TraceItem, TraceRequest, TraceSignal
 from radixchat.bench.trace_line import TraceLine, shown
 from radixchat.bench.trace_messages import CHAT_FIELDS
 from radixchat.bench.trace_tokens import TOKEN_FIELDS, TokenReader
@@ -35,8 +35,6 @@ __all__ = [
 
 FORMATS = ("mooncake", "messages", "tokens")
 BUILT_IN_TOKENIZER = "words"
-
-TraceItem = TraceRequest | TraceSignal
 
 
 class Trace:

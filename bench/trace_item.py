@@ -59,3 +59,6 @@ class TraceSignal:
     time: float
     conversation: str
     signal: Signal
+
+
+TraceItem = TraceRequest | TraceSignal

@@ -25,13 +25,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from radixchat.bench.trace_clock import TraceClock
-from radixchat.bench.trace_item import TraceRequest, TraceSignal
+from radixchat.bench.trace_item import TraceItem, TraceRequest, TraceSignal
 from radixchat.bench.trace_line import CONVERSATION_FIELDS, TraceLine, shown
 from radixchat.radix.use import Signal
 
 TOKEN_FIELDS = ("tokens", "prompt_tokens", "prompt_token_ids", "input_ids")
 OUTPUT_FIELDS = ("output", "output_tokens", "output_ids")
-# What a client says of a conversation; what the engine does it finds out for itself.
+# What a replay cannot find out for itself: it begins and ends requests, and none ever waits.
 EVENTS = tuple(s for s in Signal if s not in (Signal.STARTED, Signal.FINISHED))
 
 
@@ -42,7 +42,7 @@ class TokenReader:
     keep_replies: bool
     namespace_by: str | None
 
-    def read(self, lines: Iterable[TraceLine]) -> Iterator[TraceRequest | TraceSignal]:
+    def read(self, lines: Iterable[TraceLine]) -> Iterator[TraceItem]:
         """What the lines say, in order; raises TraceError at a damaged one."""
         clock = TraceClock()
         requests = 0
