@@ -57,11 +57,11 @@ class ArmResult:
 
     engine: str
     policy: str | None
-    page_size: int | None
+    page_size: int
     capacity_tokens: int | None
     hit_rate: float
-    reference_lru: float | None
-    optimum: float | None
+    reference_lru: float
+    optimum: float
     infinite: float
     evicted_tokens: int
     us_per_match: float | None

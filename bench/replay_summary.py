@@ -63,7 +63,7 @@ def _one_size(result: ReplayResult, best: ArmResult) -> str:
     place = f"under {best.policy}" if best.policy else f"in a cache like {best.engine}'s"
     share = f"{100 * best.hit_rate / result.infinite:.0f} % of that"
     text = f"{tokens} {place} {gets} {percent(best.hit_rate)}, {share}"
-    if best.optimum is None or best.capacity_tokens is None:
+    if best.capacity_tokens is None:
         return text + "."
     return f"{text}; the best possible at that size is {percent(best.optimum)}."
 
@@ -74,8 +74,6 @@ def _what_next(result: ReplayResult, best: ArmResult) -> list[str]:
     rest = result.infinite - best.hit_rate
     if rest < _NOTHING:
         found.append("Nothing is left to be gained by more memory or another policy.")
-    elif best.optimum is None:
-        found.append(f"More memory could add at most {points(rest)}.")
     else:
         policy = max(0.0, best.optimum - best.hit_rate)
         found.append(
@@ -104,7 +102,6 @@ def _foresight(result: ReplayResult, best: ArmResult) -> int | None:
         for arm in result.arms
         if arm.capacity_tokens is not None
         and (best.capacity_tokens is None or arm.capacity_tokens < best.capacity_tokens)
-        and arm.optimum is not None
         and arm.optimum >= best.hit_rate
     ]
     return min(sizes, default=None)

@@ -24,7 +24,7 @@ _HEAD = (
     ("evicted", "tokens"),
     ("µs per", "match"),
     ("µs per", "insert"),
-    ("µs per", "eviction"),
+    ("µs per", "ev. page"),
     ("index", "B/token"),
 )
 _LEFT = frozenset({1})
@@ -65,7 +65,7 @@ def fact_list(facts: TraceFacts) -> list[str]:
         f"{facts.requests:,} requests",
         f"{show_tokens(facts.tokens)} input tokens, {mean:,.0f} a request,"
         f" at most {facts.longest_tokens:,}",
-        f"{show_tokens(facts.distinct_tokens)} distinct tokens, replies included",
+        f"{show_tokens(facts.distinct_tokens)} distinct tokens, kept replies included",
     ]
     if facts.unit_tokens > 1:
         found.append(f"blocks of {facts.unit_tokens} tokens")

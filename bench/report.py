@@ -97,16 +97,12 @@ def _curves(result: ReplayResult) -> list[str]:
         tuple(show_tokens(size) if size else "no limit" for size in sizes),
     )
     at = {size: next(a for a in result.arms if a.capacity_tokens == size) for size in sizes}
-    bounds: list[tuple[str, str, list[float | None]]] = [
+    bounds = [
         ("infinite cache", "infinite", [result.infinite for _ in sizes]),
         ("offline optimum", "optimum", [at[size].optimum for size in sizes]),
         ("reference LRU", "reference", [at[size].reference_lru for size in sizes]),
     ]
-    series = [
-        Series(name, style, tuple(values), None)
-        for name, style, values in bounds
-        if any(value is not None for value in values)
-    ]
+    series = [Series(name, style, tuple(values), None) for name, style, values in bounds]
     for number, (name, arms) in enumerate(_by_name(result.arms)):
         rates = {arm.capacity_tokens: arm.hit_rate for arm in arms}
         values = tuple(rates.get(size) for size in sizes)

@@ -37,7 +37,7 @@ def simulated(engine: str, capacity: int | None, hit_rate: float, too_long: int 
     return ArmResult(
         engine=engine,
         policy=None,
-        page_size=None,
+        page_size=1,
         capacity_tokens=capacity,
         hit_rate=hit_rate,
         reference_lru=0.2,

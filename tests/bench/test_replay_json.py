@@ -52,7 +52,6 @@ def test_what_does_not_exist_is_null() -> None:
     absent = {key for key, value in arm.items() if value is None}
     assert absent == {
         "policy",
-        "page_size",
         "capacity_tokens",
         "us_per_match",
         "us_per_insert",

@@ -59,15 +59,6 @@ def test_a_cache_without_a_limit() -> None:
     ]
 
 
-def test_a_bound_that_is_not_known() -> None:
-    """Nothing is said of it."""
-    arm = replace(ours("lru", 50_000, 0.2), optimum=None)
-    assert sentences(replay(arm))[1:] == [
-        "50k tokens under lru get 20.0 %, 40 % of that.",
-        "More memory could add at most 30.0 points.",
-    ]
-
-
 def test_traffic_that_repeats_nothing() -> None:
     """One sentence says that a cache is of no use; no rate is divided by nothing."""
     (said,) = sentences(replay(replace(ours("lru", 50_000, 0.0), infinite=0.0), infinite=0.0))

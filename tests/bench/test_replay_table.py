@@ -9,7 +9,7 @@ from radixchat.tests.bench.replay_results import ours, replay, simulated, two_si
 
 EXPECTED = """\
                         hit        of    ref.           evicted  µs per  µs per    µs per    index
-capacity  cache        rate  infinite     LRU  optimum   tokens   match  insert  eviction  B/token
+capacity  cache        rate  infinite     LRU  optimum   tokens   match  insert  ev. page  B/token
      50k  ours lru   20.0 %    40.0 %  20.0 %   45.0 %   123.5k    10.5    20.2       3.0      7.5
           ours chat  25.0 %    50.0 %  20.0 %   45.0 %   123.5k    10.5    20.2       3.0      7.5
           vllm       19.0 %    38.0 %  20.0 %   45.0 %        0       -       -         -        -

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import stat
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -102,14 +101,6 @@ def test_a_cache_without_a_limit_is_on_the_axis() -> None:
     assert ">50k</text>" in page
     assert ">no limit</text>" in page
     assert ">no limit</text>" in report_page(replay(ours("lru", None, 0.5)))
-
-
-def test_a_bound_that_is_not_known_has_no_curve() -> None:
-    """Nor a name in the legend."""
-    arm = replace(ours("lru", 50_000, 0.3), optimum=None)
-    page = report_page(replay(arm))
-    assert "offline optimum</li>" not in page
-    assert "reference LRU</li>" in page
 
 
 def test_a_name_is_text() -> None:
