@@ -1,7 +1,5 @@
 """What the index itself costs: match, insert, evict, churn, growth, memory.
 
-    radixchat bench index [--json] [--nodes 1k,10k,100k] [--policy lru,slru,tlru,chat] [--quick]
-
 Measures the structure alone, without a model: integers in, integers out. Each control runs in the
 same process: a trie walked token by token, an order of leaves that is built when it is needed, the
 garbage collector left to itself. Times depend on the machine and on what else it does; the load
@@ -30,6 +28,7 @@ from radixchat.bench.index_endurance import (
     pauses,
 )
 from radixchat.bench.index_tree import PAGE_SIZE
+from radixchat.bench.name_list import name_list
 from radixchat.bench.provenance import commit, machine
 from radixchat.radix.policies import POLICY_NAMES
 
@@ -72,7 +71,7 @@ class IndexResult:
         return max(costs) / min(costs)
 
 
-def measure(sizes: list[int], policies: list[str], seed: int, effort: Effort) -> IndexResult:
+def measure(sizes: list[int], policies: tuple[str, ...], seed: int, effort: Effort) -> IndexResult:
     """Everything, one after the other."""
     load = os.getloadavg()[0]
     repeats = effort.repeats
@@ -176,27 +175,21 @@ def _sizes(_context: click.Context, _parameter: click.Parameter, text: str) -> l
     return finite
 
 
-def _policies(_context: click.Context, _parameter: click.Parameter, text: str) -> list[str]:
-    names = list(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name not in POLICY_NAMES:
-            raise click.BadParameter(f"{name!r} is not one of {', '.join(POLICY_NAMES)}")
-    return names
-
-
 @click.command(help=__doc__)
 @click.option("--json", "with_json", is_flag=True, help="End with one line of JSON.")
 @click.option(
-    "--nodes", "sizes", default="1k,10k,100k", show_default=True, callback=_sizes,
-    help="Leaves of the trees that are measured, at least 64.",
+    "--leaves", "sizes", default="1k,10k,100k", show_default=True, callback=_sizes,
+    help="Of the trees that are measured, at least 64.",
 )  # fmt: skip
 @click.option(
-    "--policy", "policies", default=",".join(POLICY_NAMES), show_default=True, callback=_policies,
-    help="Eviction policies.",
+    "--policy", "policies", default=",".join(POLICY_NAMES), show_default=True,
+    callback=name_list(POLICY_NAMES), help="Eviction policies.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--quick", is_flag=True, help="Few repeats: to see that it runs, not to measure.")
-def main(with_json: bool, sizes: list[int], policies: list[str], seed: int, quick: bool) -> None:
+def main(
+    with_json: bool, sizes: list[int], policies: tuple[str, ...], seed: int, quick: bool
+) -> None:
     """Measure and print."""
     result = measure(sizes, policies, seed, QUICK if quick else FULL)
     click.echo("\n".join(lines(result)))

@@ -44,7 +44,7 @@ class Benchmarks(click.Group):
 
 bench = Benchmarks(
     "bench",
-    help="Benchmarks: each prints a table; --json, where there is one, ends it with a JSON line.",
+    help="Benchmarks, also of your own traffic; no GPU needed.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -7,13 +7,13 @@ printed. `replay_run.py` does the work.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 
 from radixchat.bench.capacity import parse_tokens
 from radixchat.bench.engines import ENGINE_NAMES
+from radixchat.bench.name_list import name_list
 from radixchat.bench.replay_json import replay_json
 from radixchat.bench.replay_progress import progress_on
 from radixchat.bench.replay_result import ReplayResult
@@ -25,29 +25,10 @@ from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.engine.errors import ModelLoadError
 from radixchat.radix.policies import POLICY_NAMES
 
-_Callback = Callable[[click.Context, click.Parameter, str | None], tuple[str, ...] | None]
-
 _PAGE_SIZE = 16
 _POLICIES = ("lru", "chat")
 CHATS = "messages"
 """The format whose lines are whole chats."""
-
-
-def _names(allowed: tuple[str, ...]) -> _Callback:
-    """Reads names separated by commas, each one of a few; in the order given, none twice."""
-
-    def read(
-        _context: click.Context, _parameter: click.Parameter, value: str | None
-    ) -> tuple[str, ...] | None:
-        if value is None:
-            return None
-        names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-        for name in names:
-            if name not in allowed:
-                raise click.BadParameter(f"{name!r} is not one of {', '.join(allowed)}")
-        return names
-
-    return read
 
 
 def _capacities(
@@ -85,14 +66,14 @@ def _capacities(
     "--policy",
     "policies",
     metavar="NAME,…",
-    callback=_names(POLICY_NAMES),
+    callback=name_list(POLICY_NAMES),
     help=f"Of our own cache: {', '.join(POLICY_NAMES)}.  [default: lru,chat]",
 )
 @click.option(
     "--engine",
     "engines",
     metavar="NAME,…",
-    callback=_names(ENGINE_NAMES),
+    callback=name_list(ENGINE_NAMES),
     default="ours",
     show_default=True,
     help=f"Whose cache: {', '.join(ENGINE_NAMES)}; all but ours are simulations.",

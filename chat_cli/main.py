@@ -11,8 +11,8 @@ import sys
 
 import click
 
+from radixchat.bench.main import bench
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.bench_command import bench
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.models_command import models

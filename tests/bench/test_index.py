@@ -21,7 +21,7 @@ def _run(*arguments: str) -> str:
 
 def test_it_prints_tables_and_one_line_of_json() -> None:
     """Every size and policy is there; what should be equal, flat or gone is."""
-    output = _run("--json", "--nodes", "500,100", "--policy", "lru,chat")
+    output = _run("--json", "--leaves", "500,100", "--policy", "lru,chat")
     report = json.loads(output.splitlines()[-1])
     assert report["bench"] == "index"
     assert {"commit", "machine", "seed", "load", "page_size"} <= report.keys()
@@ -40,15 +40,15 @@ def test_it_prints_tables_and_one_line_of_json() -> None:
 
 def test_without_json_there_is_none() -> None:
     """The table is all."""
-    assert "{" not in _run("--nodes", "64", "--policy", "tlru")
+    assert "{" not in _run("--leaves", "64", "--policy", "tlru")
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--nodes", "1k,x"], "'x'"),
-        (["--nodes", "10"], "'10': each must be at least 64"),
-        (["--nodes", "1k,inf"], "there is no inf"),
+        (["--leaves", "1k,x"], "'x'"),
+        (["--leaves", "10"], "'10': each must be at least 64"),
+        (["--leaves", "1k,inf"], "there is no inf"),
         (["--policy", "lru,fifo"], "'fifo' is not one of lru, slru, tlru, chat"),
         (["--seed", "-1"], "-1"),
     ],
