@@ -57,7 +57,7 @@ class Engine:
         self.scheduler.cancel(request_id)
 
     def namespace(self, secret: bytes, principal: str) -> bytes:
-        """The root of one principal's KV: nothing that anybody or any model else computes is there.
+        """The root of one principal's KV: nobody else's is there, and no other model's.
 
         secret: at least 16 bytes that no principal knows.
         """

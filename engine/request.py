@@ -6,7 +6,7 @@ A request is tokens and three lengths; it knows no text, no template and no tens
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from radixchat.engine.errors import InvalidSamplingParams, RadixChatError
@@ -131,11 +131,11 @@ class Request:
     def usage(self) -> Usage:
         """What it has cost so far."""
         cached, evicted = self.num_cached or 0, self.evicted
-        usage = Usage(self.num_prompt, cached, self.num_written, self.num_output)
-        if evicted is None:
-            return usage
-        return replace(
-            usage,
-            evicted_tokens=evicted.length - cached,
-            evicted_seconds_ago=evicted.seconds_ago,
+        return Usage(
+            self.num_prompt,
+            cached,
+            self.num_written,
+            self.num_output,
+            evicted.length - cached if evicted else 0,
+            evicted.seconds_ago if evicted else None,
         )

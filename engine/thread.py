@@ -12,11 +12,10 @@ there is no lock. Knows no text and no conversation.
 from __future__ import annotations
 
 import asyncio
-import functools
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable
-from typing import ParamSpec
+from typing import TypeVarTuple
 
 from radixchat.engine.collector import GarbageCollector
 from radixchat.engine.engine import Engine
@@ -25,13 +24,12 @@ from radixchat.engine.hint import Hint, Purge
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.stats import EngineSnapshot
 
-P = ParamSpec("P")
-# A request, an id to cancel, a hint, a purge and who waits for its outcome; None: the end.
-_Command = Request | int | Hint | tuple[Purge, asyncio.Future[int]] | None
-
-
 # Without a command for so long, the thread has time to look after its memory.
 IDLE_SECONDS = 30.0
+
+# A request, an id to cancel, a hint, a purge and who waits for its outcome; None: the end.
+_Command = Request | int | Hint | tuple[Purge, asyncio.Future[int]] | None
+_Arguments = TypeVarTuple("_Arguments")
 
 
 class EngineThread:
@@ -138,9 +136,9 @@ class EngineThread:
                     self._collector.when_idle()
                     continue
                 return True
-            if command is None:
-                return False
             match command:
+                case None:
+                    return False
                 case int():
                     self._engine.cancel(command)
                 case Request():
@@ -156,10 +154,10 @@ class EngineThread:
         except RadixChatError as refusal:
             self._hand_over(self._deliver, [refused(request, refusal)], self._engine.snapshot())
 
-    def _hand_over(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+    def _hand_over(self, call: Callable[[*_Arguments], None], *arguments: *_Arguments) -> None:
         """Have the loop make the call."""
         try:
-            self._loop.call_soon_threadsafe(functools.partial(call, *args, **kwargs))
+            self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:
             # The loop is closed: nobody is left to tell, and nothing left to serve.
             self._inbox.put(None)
