@@ -52,13 +52,13 @@ class _NaiveRates:
         exposure = [_smooth(row) for row in self.exposure]
         live = [index for index, scale in enumerate(self.scales) if scale == 1]
         pooled = _isotonic(
-            [2 + sum(returns[index][k] for index in live) for k in range(NUM_BINS)],
-            [2 / _PRIOR[k] + sum(exposure[i][k] for i in live) for k in range(NUM_BINS)],
+            [0.5 + sum(returns[index][k] for index in live) for k in range(NUM_BINS)],
+            [0.5 / _PRIOR[k] + sum(exposure[i][k] for i in live) for k in range(NUM_BINS)],
         )
         rows = [
             _isotonic(
-                [2 * scale + value for value in returns[index]],
-                [2 / rate + value for value, rate in zip(exposure[index], pooled, strict=True)],
+                [0.5 * scale + value for value in returns[index]],
+                [0.5 / rate + value for value, rate in zip(exposure[index], pooled, strict=True)],
             )
             for index, scale in enumerate(self.scales)
         ]
@@ -106,13 +106,13 @@ def test_nothing_known_is_the_prior() -> None:
 
 
 def test_one_return_says_little() -> None:
-    """One return changes no rate of any class by more than half."""
+    """One return changes no rate of any class by more than a factor of two."""
     rates = _rates()
     before = rates.scores[0]
     rates.returned(0, 30.0)
     rates.rebuild(0.0)
     for row in (*rates.scores[:2], rates.pooled):
-        assert all(0 <= now - then < math.log(1.5) for now, then in zip(row, before, strict=True))
+        assert all(0 <= now - then < math.log(2) for now, then in zip(row, before, strict=True))
     assert rates.scores[0] != before
 
 
