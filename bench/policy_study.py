@@ -7,7 +7,7 @@ side by side in one pass, so a generated or a streamed trace is never held in me
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 
 from radixchat.bench.oracles import OfflineOptimum
 from radixchat.bench.ours import OurCache
-from radixchat.bench.path_tree import PathTree
-from radixchat.bench.trace_item import TraceRequest, TraceSignal
+from radixchat.bench.replay_census import Census
+from radixchat.bench.trace_item import TraceItem, TraceRequest, TraceSignal
 from radixchat.radix.use import Signal
-
-Item = TraceRequest | TraceSignal
 
 
 class Traffic(Protocol):
@@ -30,7 +28,7 @@ class Traffic(Protocol):
     name: str
     unit_tokens: int
 
-    def __iter__(self) -> Iterator[Item]:
+    def __iter__(self) -> Iterator[TraceItem]:
         """From the start."""
 
 
@@ -101,9 +99,11 @@ def study(
     page_size: in units. Raises ValueError when the traffic has no request, or a capacity would
     be less than one page.
     """
-    distinct = distinct_units(traffic)
-    if distinct == 0:
+    census = Census(traffic.unit_tokens)
+    optimum = OfflineOptimum(census.counted(traffic))
+    if not len(census):
         raise ValueError(f"{traffic.name}: the traffic has no request")
+    distinct = optimum.distinct_units
     pages = [int(share * distinct) // page_size for share in shares]
     for share, count in zip(shares, pages, strict=True):
         if count < 1:
@@ -111,21 +111,22 @@ def study(
                 f"{share:.2%} of {distinct} distinct units is less than a page of {page_size}"
             )
     caches = [[OurCache(count, page_size, each.policy) for each in contenders] for count in pages]
-    sizes, found = _serve(traffic, contenders, caches)
-    optimum = OfflineOptimum(traffic)
-    rates = _Rates(sizes, traffic.unit_tokens)
+    found = _serve(traffic, contenders, caches)
     return Study(
         traffic.name,
-        len(sizes),
-        int(sizes.sum()),
+        len(census),
+        census.tokens,
         distinct * traffic.unit_tokens,
-        rates.of(optimum.infinite.cached_units),
+        census.hit_rate(optimum.infinite.cached_units),
         tuple(
             CapacityRates(
                 share,
                 count * page_size * traffic.unit_tokens,
-                rates.of(optimum.run(count * page_size).cached_units),
-                {each.label: rates.of(cached) for each, cached in zip(contenders, by, strict=True)},
+                census.hit_rate(optimum.run(count * page_size).cached_units),
+                {
+                    each.label: census.hit_rate(cached)
+                    for each, cached in zip(contenders, by, strict=True)
+                },
                 row[0].too_long,
             )
             for share, count, row, by in zip(shares, pages, caches, found, strict=True)
@@ -133,16 +134,7 @@ def study(
     )
 
 
-def distinct_units(traffic: Iterable[Item]) -> int:
-    """Units that an unlimited cache holds at the end."""
-    tree = PathTree()
-    for item in traffic:
-        if isinstance(item, TraceRequest):
-            tree.add(item)
-    return sum(tree.freeze().length)
-
-
-def heard(item: Item, hearing: Hearing) -> Item | None:
+def heard(item: TraceItem, hearing: Hearing) -> TraceItem | None:
     """What is left of an item; None: nothing."""
     if hearing is Hearing.ALL:
         return item
@@ -156,13 +148,10 @@ def heard(item: Item, hearing: Hearing) -> Item | None:
 
 def _serve(
     traffic: Traffic, contenders: Sequence[Contender], caches: Sequence[Sequence[OurCache]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """int64 [requests], tokens of each; int64 [capacities, contenders, requests], units found."""
-    sizes: list[int] = []
+) -> NDArray[np.int64]:
+    """Units found: int64 [capacities, contenders, requests]."""
     found: list[list[list[int]]] = [[[] for _ in contenders] for _ in caches]
     for item in traffic:
-        if isinstance(item, TraceRequest):
-            sizes.append(item.num_tokens)
         for column, contender in enumerate(contenders):
             told = heard(item, contender.hearing)
             for row, cells in zip(caches, found, strict=True):
@@ -170,17 +159,4 @@ def _serve(
                     cells[column].append(row[column].serve(told))
                 elif told is not None:
                     row[column].signal(told)
-    return np.array(sizes, np.int64), np.array(found, np.int64)
-
-
-class _Rates:
-    """Turns units found into a share of the tokens asked for."""
-
-    def __init__(self, sizes: NDArray[np.int64], unit_tokens: int) -> None:
-        self._sizes = sizes
-        self._unit_tokens = unit_tokens
-
-    def of(self, found: NDArray[np.int64]) -> float:
-        """The last token of a prompt is always computed."""
-        cached = np.minimum(found * self._unit_tokens, self._sizes - 1)
-        return float(cached.sum() / self._sizes.sum())
+    return np.array(found, np.int64)

@@ -20,8 +20,9 @@ from radixchat.bench.trace_item import TraceItem, TraceRequest
 class Census:
     """The requests of a trace, counted while somebody else reads them."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self, unit_tokens: int) -> None:
+        """unit_tokens: of the trace, see `Trace`."""
+        self._unit_tokens = unit_tokens
         self._num_tokens = array("q")
         self._turns = array("q")
         self._conversations: set[str] = set()
@@ -44,15 +45,20 @@ class Census:
         """Requests."""
         return len(self._num_tokens)
 
-    def facts(self, distinct_units: int, taking_turns: int | None) -> TraceFacts:
+    @property
+    def tokens(self) -> int:
+        """Tokens of all prompts."""
+        return sum(self._num_tokens)
+
+    def facts(self, trace: Trace, distinct_units: int, taking_turns: int | None) -> TraceFacts:
         """The trace in numbers, without its folder; at least one request was counted."""
         return TraceFacts(
-            name=PurePath(self._trace.name).name,
-            format=self._trace.format,
-            unit_tokens=self._trace.unit_tokens,
+            name=PurePath(trace.name).name,
+            format=trace.format,
+            unit_tokens=self._unit_tokens,
             requests=len(self),
-            tokens=sum(self._num_tokens),
-            distinct_tokens=distinct_units * self._trace.unit_tokens,
+            tokens=self.tokens,
+            distinct_tokens=distinct_units * self._unit_tokens,
             longest_tokens=max(self._num_tokens),
             conversations=len(self._conversations),
             namespaces=len(self._namespaces),
@@ -69,7 +75,7 @@ class Census:
 
     def hit_rate(self, cached_units: NDArray[np.int64]) -> float:
         """Cached tokens as a fraction of all. cached_units: int64 [requests]."""
-        return int(self._cached_tokens(cached_units).sum()) / sum(self._num_tokens)
+        return int(self._cached_tokens(cached_units).sum()) / self.tokens
 
     def per_turn(self, cached_units: NDArray[np.int64]) -> tuple[TurnRate, ...] | None:
         """The rate of each turn, LAST_TURN and later together; None where no turn is known."""
@@ -88,5 +94,5 @@ class Census:
     def _cached_tokens(self, cached_units: NDArray[np.int64]) -> NDArray[np.int64]:
         """A block may be partly filled, and a prompt's last token is always computed."""
         assert len(cached_units) == len(self), "the trace has changed between two passes"
-        tokens = cached_units * self._trace.unit_tokens
+        tokens = cached_units * self._unit_tokens
         return np.minimum(tokens, np.asarray(self._num_tokens, np.int64) - 1)

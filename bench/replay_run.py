@@ -47,11 +47,11 @@ class ReplayPlan:
 
 def replay(trace: Trace, plan: ReplayPlan, watch: Watch) -> ReplayResult:
     """Run everything. Raises TraceError where the trace cannot be read or holds no request."""
-    census = Census(trace)
+    census = Census(trace.unit_tokens)
     optimum = OfflineOptimum(census.counted(watch("reading the trace", trace, None)))
     if not len(census):
         raise TraceError(trace.name, 0, "the trace holds no request")
-    facts = census.facts(optimum.distinct_units, plan.taking_turns)
+    facts = census.facts(trace, optimum.distinct_units, plan.taking_turns)
     least = plan.page_size * trace.unit_tokens
     capacities = plan.capacities or default_capacities(facts.distinct_tokens, least)
     passes = _Passes(trace, plan, watch, census, optimum)

@@ -13,8 +13,6 @@ from radixchat.bench.policy_study import (
     CONTENDERS,
     Contender,
     Hearing,
-    Item,
-    distinct_units,
     gap_closed,
     heard,
     study,
@@ -89,13 +87,6 @@ def test_pages_of_one_token_lose_nothing() -> None:
     """With a cache for everything, a page size of 1 finds what the infinite bound says."""
     one = study(ChatWorkload(0, 20), [Contender("lru", "lru")], [1.0], 1)
     assert one.capacities[0].policies["lru"] == one.infinite == one.capacities[0].optimum
-
-
-def test_distinct_units_are_what_an_infinite_cache_holds() -> None:
-    """The last token of each reply is never computed."""
-    items: list[Item] = list(ChatWorkload(0, 1))
-    requests = [item for item in items if isinstance(item, TraceRequest)]
-    assert distinct_units(requests[:1]) == len(requests[0].prompt) + len(requests[0].output) - 1
 
 
 def test_hearing_takes_away_what_it_says() -> None:

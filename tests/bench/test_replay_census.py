@@ -16,15 +16,17 @@ from radixchat.tests.bench.trace_files import growing_chats, trace_file
 def census(path: Path, lines: Sequence[object]) -> Census:
     """A census that has seen all of a trace."""
     trace = open_trace(trace_file(path, lines))
-    counted = Census(trace)
+    counted = Census(trace.unit_tokens)
     assert len(list(counted.counted(trace))) == len(lines)
     return counted
 
 
 def test_the_facts(tmp_path: Path) -> None:
     """Requests, tokens, conversations; the name without its folder, which is nobody's business."""
-    seen = census(tmp_path / "trace.jsonl", growing_chats(chats=3, turns=2))
-    facts = seen.facts(distinct_units=100, taking_turns=None)
+    trace = open_trace(trace_file(tmp_path / "trace.jsonl", growing_chats(chats=3, turns=2)))
+    seen = Census(trace.unit_tokens)
+    assert len(list(seen.counted(trace))) == 6
+    facts = seen.facts(trace, distinct_units=100, taking_turns=None)
     assert (facts.name, facts.format, facts.unit_tokens) == ("trace.jsonl", "tokens", 1)
     assert (facts.requests, facts.tokens, facts.longest_tokens) == (6, 3 * (20 + 50), 50)
     assert (facts.conversations, facts.namespaces, facts.distinct_tokens) == (3, 1, 100)
