@@ -14,7 +14,7 @@ prefix are public, so that no page belongs to both parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -161,18 +161,24 @@ class PublicPrefixCache:
         self, tokens: Tokens, start: int, conversation: str, namespace: bytes = b""
     ) -> None:
         """As PrefixCache.supersede; a public prefix is never left."""
-        border = self._border(tokens)
-        below = _below(namespace, tokens[:border])
-        self._cache.supersede(tokens[border:], max(0, start - border), conversation, below)
+        for border in (*self._borders(tokens), 0):
+            below = _below(namespace, tokens[:border])
+            self._cache.supersede(tokens[border:], max(0, start - border), conversation, below)
 
     def purge(
         self, tokens: Tokens, conversation: str, namespace: bytes = b"", *, start: int = 0
     ) -> int:
-        """As PrefixCache.purge; a public prefix stays."""
-        border = self._border(tokens)
-        below = _below(namespace, tokens[:border])
-        start = max(0, start - border)
-        return self._cache.purge(tokens[border:], conversation, below, start=start)
+        """As PrefixCache.purge; a public prefix stays.
+
+        Looks below every root that the path may have: a prompt that was not longer than the
+        prefix, or was alone and had no room beside it, lies in the namespace's own.
+        """
+        freed = 0
+        for border in (*self._borders(tokens), 0):
+            below = _below(namespace, tokens[:border])
+            first = max(0, start - border)
+            freed += self._cache.purge(tokens[border:], conversation, below, start=first)
+        return freed
 
     def check(self) -> None:
         """Raise AssertionError unless every invariant holds."""
@@ -188,11 +194,14 @@ class PublicPrefixCache:
 
     def _border(self, tokens: Tokens) -> int:
         """How many leading tokens are public; at least one is left to compute."""
+        return next(self._borders(tokens), 0)
+
+    def _borders(self, tokens: Tokens) -> Iterator[int]:
+        """The lengths of the public prefixes that the tokens go on from, the longest first."""
         for prefix in self._prefixes:
             size = len(prefix)
             if size < len(tokens) and tuple(map(int, tokens[:size])) == prefix:
-                return size
-        return 0
+                yield size
 
     def _admit(self, allocation: Allocation | None) -> Allocation | None:
         if allocation is not None:

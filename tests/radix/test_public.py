@@ -9,6 +9,7 @@ import pytest
 
 from radixchat.radix.allocation import Allocation
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.policies import make_policy
 from radixchat.radix.public import PublicPrefixCache
 
 SYSTEM = list(range(100, 120))  # five pages of 4
@@ -90,15 +91,41 @@ def test_pool_of_exactly_the_request_is_enough() -> None:
         assert _serve(cache, tokens, A) < len(tokens)
 
 
-def test_hints_reach_the_private_part() -> None:
-    """Purging a conversation leaves the public prefix; a branch left behind is found below it."""
+def test_a_purge_reaches_the_private_part() -> None:
+    """It leaves the public prefix."""
     cache, prompt = _cache(), [*SYSTEM, 1, 2, 3, 4, 5, 6, 7, 8]
     _serve(cache, prompt, A)
-    cache.supersede(prompt, len(SYSTEM) + 4, "conversation", A)
-    cache.check()
     assert cache.purge(prompt, "conversation", A) == 2
     assert cache.match(prompt, A).length == len(SYSTEM)
     cache.check()
+
+
+def test_a_purge_finds_what_grew_from_the_prefix_alone() -> None:
+    """A prompt that is the prefix lies in the tenant's own root; so does the answer to it."""
+    cache, whole = _cache(), [*SYSTEM, 1, 2, 3, 4, 5, 6, 7, 8]
+    allocation = cache.allocate(SYSTEM, A, "conversation")
+    assert allocation is not None
+    assert cache.extend(allocation, len(whole))
+    cache.commit(allocation, whole)
+    cache.release(allocation)
+    assert cache.purge(whole, "conversation", A) == 7
+    assert cache.num_cached_pages == 0
+    cache.check()
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_branch_that_was_left_goes_first(is_left: bool) -> None:
+    """It is found below the public prefix; the control is an older one, which goes otherwise."""
+    policy = make_policy("chat", 10, 4, lambda: 0.0)
+    cache = PublicPrefixCache(PrefixCache(10, 4, policy, clock=lambda: 0.0), (SYSTEM,))
+    older, left = [*SYSTEM, *range(8)], [*SYSTEM, *range(50, 58)]
+    _serve(cache, older, A)
+    _serve(cache, left, A)
+    if is_left:
+        cache.supersede(left, len(SYSTEM) + 4, "conversation", A)
+    _serve(cache, [7] * 8, B)
+    assert (cache.match(left, A).length == len(left)) != is_left
+    assert (cache.match(older, A).length == len(older)) == is_left
 
 
 @pytest.mark.parametrize("seed", range(6))
