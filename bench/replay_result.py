@@ -51,7 +51,7 @@ class ArmResult:
     page_size and capacity_tokens in tokens, no limit is None. reference_lru: an independent LRU.
     optimum: the best that any policy could have done, knowing the future. The times are means, per
     match, per insert, per evicted page. index_bytes_per_token: of the tokens cached at the end.
-    too_long: requests larger than the whole cache; they count as missed. ignores: what the
+    too_long: requests that could never fit; they count as missed. ignores: what the
     simulation of another engine leaves out; empty for our own cache, which is the real one.
     """
 

@@ -84,7 +84,7 @@ def notes(result: ReplayResult) -> Iterator[str]:
         if arm.too_long:
             yield (
                 f"{arm.name}, {show_tokens(arm.capacity_tokens)} tokens: {arm.too_long:,} requests"
-                " are larger than the whole cache; they count as missed and leave it alone."
+                " could never fit; they count as missed and leave the cache alone."
             )
     for engine, ignores in dict.fromkeys((arm.engine, arm.ignores) for arm in result.arms):
         if ignores:

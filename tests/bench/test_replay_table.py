@@ -58,7 +58,7 @@ def test_turns() -> None:
 def test_what_has_to_be_known() -> None:
     """Requests that no cache of a size could hold, and what a simulation leaves out."""
     text = replay_text(two_sizes())
-    assert "vllm, 50k tokens: 3 requests are larger than the whole cache" in text
+    assert "vllm, 50k tokens: 3 requests could never fit" in text
     assert "vllm is a simulation: the weather." in text
     assert "ours is" not in text
 

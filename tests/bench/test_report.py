@@ -75,7 +75,7 @@ def test_it_says_what_the_table_says() -> None:
     assert len(cells) == 6 * 11
     assert cells[:5] == ["50k", "ours lru", "20.0 %", "40.0 %", "20.0 %"]
     assert "vllm is a simulation: the weather." in said
-    assert "vllm, 50k tokens: 3 requests are larger than the whole cache" in said
+    assert "vllm, 50k tokens: 3 requests could never fit" in said
     assert "1,000 requests" in said
     assert "commit abc1234" in said
 
