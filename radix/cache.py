@@ -1,9 +1,9 @@
-"""`PrefixCache` = tree + pool; `Allocation`: the pages one request holds.
+"""`PrefixCache` = tree + pool, and who owns which page.
 
 Integers in, integers out. Nothing here touches K/V: the engine writes each token's K/V into
 the slot that the page table names, and performs the copies that an allocation asks for.
 
-Who owns which page. Every page is in exactly one state:
+Every page is in exactly one state:
 
     free      in the pool
     shared    in the tree: one reference from each node whose span touches it

@@ -30,8 +30,8 @@ def test_with_ample_room_it_is_the_longest_common_prefix(policy: str, page_size:
 
 
 @pytest.mark.parametrize("policy", ["lru", "slru", "tlru", "chat"])
-def test_a_small_pool_is_used_and_accounted_for(policy: str) -> None:
-    """All that came in is cached now or was evicted; between requests nothing is held."""
+def test_a_small_pool_evicts_pages_and_holds_none(policy: str) -> None:
+    """It evicts whole pages, and between requests holds none."""
     arm = OurCache(30, 4, policy)
     for request in chats(seed=2, num_requests=200):
         arm.serve(request)
