@@ -20,7 +20,7 @@ class GarbageCollector:
 
     def __init__(self) -> None:
         self._took_over = False
-        self._steps = 0
+        self._steps = 0  # since the process was idle last
 
     def __enter__(self) -> GarbageCollector:
         self._took_over = gc.isenabled()
@@ -41,6 +41,10 @@ class GarbageCollector:
             gc.collect(2 if self._steps % STEPS_BETWEEN_ALL == 0 else 1)
 
     def when_idle(self) -> None:
-        """Nobody has asked for anything for a while: time for a whole collection."""
+        """Nobody has asked for anything for a while: time for a whole collection, but only one.
+
+        It stops every thread of the process, 260 ms with 100k cached conversations.
+        """
         if self._took_over:
-            gc.collect()
+            gc.collect(2 if self._steps else 1)
+            self._steps = 0

@@ -1,6 +1,6 @@
 """What is always true of a tree: `check_tree` walks it and raises when it is not.
 
-Runs in tests after every operation and live when idle; it changes nothing and repairs nothing.
+Runs in tests after every operation; it changes nothing and repairs nothing.
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ def test_collects_between_steps_only(collections: list[int]) -> None:
         assert collections == [1, 1]
         collector.when_idle()
         assert collections == [1, 1, 2]
+        collector.when_idle()
+        assert collections == [1, 1, 2, 1], "nothing has happened since"
     assert len(kept) == 100_000
 
 
