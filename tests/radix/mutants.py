@@ -1,312 +1,103 @@
-"""`MUTANTS`: seeded bugs of the index, each a replacement in one module's source.
+"""`MUTANTS`: the seeded bugs of the index, and what kills each.
 
-A mutant is loaded from its changed text under a private module name; the installed files are
-not touched. Loading fails when the text to replace is not there exactly once, so that the
-list cannot quietly stop meaning anything. The first twelve are those that
-`test_cache_machine.py` lists.
+`python -m radixchat.tests.radix.mutants` prints the table: mutant, killed by, examples it took.
+
+A mutant that names a directed check is killed by that check; otherwise, and if it is not, by the
+state machine within a number of examples, as many as the fast suite gives it.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
-from types import ModuleType
-from typing import cast
+from typing import ClassVar
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from radixchat.radix.cache import PrefixCache
+from radixchat.tests.radix.machine import EXAMPLES_PER_SIZE, PAGE_SIZES, CacheMachine
+from radixchat.tests.radix.mutant import Mutant
+from radixchat.tests.radix.structure_mutants import STRUCTURE_MUTANTS
+from radixchat.tests.radix.use_mutants import USE_MUTANTS
 
-# In order of import.
-_MODULES = (
-    "pool",
-    "use",
-    "node",
-    "eviction",
-    "tiers",
-    "events",
-    "tenants",
-    "tree",
-    "invariants",
-    "allocation",
-    "cache",
-)
+MUTANTS = STRUCTURE_MUTANTS + USE_MUTANTS
+UNCHANGED = Mutant("nothing", "cache", "class PrefixCache:", "class PrefixCache:")
+
+_FAILURES = (AssertionError, LookupError)  # an invariant, or a table that is too short
 
 
 @dataclass(frozen=True, slots=True)
-class Mutant:
-    """One bug: `old` becomes `new` in radix/<module>.py."""
+class Fate:
+    """What became of a mutant: killed_by is empty when it survived so many examples."""
 
-    name: str
-    module: str
-    old: str
-    new: str
+    mutant: Mutant
+    killed_by: str
+    examples: int
 
-    def load(self) -> type[PrefixCache]:
-        """The class `PrefixCache` of an index with this bug; LookupError if it does not apply."""
-        package = f"radix_with_{self.name}"
-        loaded: dict[str, ModuleType] = {}
+
+class _CountingMachine(CacheMachine):
+    """Counts its examples."""
+
+    examples: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        type(self).examples += 1
+
+
+def _machine(cache: type[PrefixCache], page_size: int) -> type[_CountingMachine]:
+    class MutantMachine(_CountingMachine):
+        cache_class = cache
+        page_sizes = (page_size,)
+
+    return MutantMachine
+
+
+def run(mutant: Mutant, examples_per_size: int, number: int = 0) -> Fate:
+    """Try to kill a mutant; `number` seeds the examples."""
+    cache = mutant.load()
+    if mutant.check is not None and _fails(mutant, cache):
+        return Fate(mutant, mutant.check.__name__, 0)
+    bounded = settings(
+        max_examples=examples_per_size,
+        stateful_step_count=50,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    examples = 0
+    for page_size in PAGE_SIZES:
+        machine = _machine(cache, page_size)
         try:
-            for name in _MODULES:
-                source = _source(name)
-                if name == self.module:
-                    if source.count(self.old) != 1:
-                        raise LookupError(f"{self.name}: not once in {name}.py: {self.old!r}")
-                    source = source.replace(self.old, self.new)
-                source = source.replace("from radixchat.radix.", f"from {package}.")
-                module = loaded[f"{package}.{name}"] = ModuleType(f"{package}.{name}")
-                sys.modules[module.__name__] = module
-                code = compile(source, f"<{package}.{name}>", "exec")
-                exec(code, module.__dict__)  # noqa: S102 - the source is our own
-            return cast("type[PrefixCache]", module.PrefixCache)
-        finally:
-            for name in loaded:
-                del sys.modules[name]
+            run_state_machine_as_test(seed(number)(machine), settings=bounded)
+        except _FAILURES:
+            return Fate(mutant, "the state machine", examples + machine.examples)
+        examples += machine.examples
+    return Fate(mutant, "", examples)
 
 
-def _source(name: str) -> str:
-    spec = find_spec(f"radixchat.radix.{name}")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).read_text(encoding="utf-8")
+def _fails(mutant: Mutant, cache: type[PrefixCache]) -> bool:
+    assert mutant.check is not None
+    try:
+        mutant.check(cache)
+    except _FAILURES:
+        return True
+    return False
 
 
-MUTANTS = (
-    Mutant(
-        "split_without_reference",
-        "tree",
-        "            self._pool.hold(node.pages[:1])\n",
-        "            pass\n",
-    ),
-    Mutant(
-        "free_before_remap",
-        "cache",
-        "        begin = known // self.page_size\n",
-        "        begin = known // self.page_size\n        self._pool.drop(private)\n"
-        "        private = []\n",
-    ),
-    Mutant(
-        "source_not_locked",
-        "tree",
-        "        self._lock(node, None)\n",
-        "        self._lock(node.parent or node if length % self.page_size else node, None)\n",
-    ),
-    Mutant(
-        "locked_leaf_evictable",
-        "tree",
-        "        while node is not None and node.locks == 0:\n            parent = node.parent\n",
-        "        while node is not None:\n            parent = node.parent\n",
-    ),
-    Mutant(
-        "match_not_capped", "cache", "encoded = _encode(tokens[:-1])", "encoded = _encode(tokens)"
-    ),
-    Mutant(
-        "partial_page_replaced",
-        "cache",
-        "        num_whole = found // self.page_size\n",
-        "        num_whole = -(-found // self.page_size)\n",
-    ),
-    Mutant(
-        "merge_while_held",
-        "tree",
-        "        if leaf.parent.locks == 0:\n",
-        "        if leaf.parent.locks <= (leaf.parent.parent is not None):\n",
-    ),
-    Mutant(
-        "one_page_too_many",
-        "tree",
-        "            self._trim(leaf, missing)\n",
-        "            self._trim(leaf, missing + 1)\n",
-    ),
-    Mutant(
-        "private_pages_kept",
-        "cache",
-        "        self._pool.drop(allocation.pages[allocation.num_shared :])\n",
-        "",
-    ),
-    Mutant("copy_forgotten", "cache", "            allocation.copies.append(copy)\n", ""),
-    Mutant(
-        "shallow_page_wins",
-        "tree",
-        "                last = low\n",
-        "                last = max(first, -(-above.start // self.page_size))\n",
-    ),
-    Mutant(
-        "stale_entry_counts",
-        "eviction",
-        "            if leaf.ticket == ticket:\n",
-        "            if leaf.ticket != 0:\n",
-    ),
-    # Not in the docstring's list from here on.
-    Mutant(
-        "copy_one_slot_short",
-        "cache",
-        "PageCopy(node.pages[-1], pages[num_matched], num_slots)",
-        "PageCopy(node.pages[-1], pages[num_matched], num_slots - 1)",
-    ),
-    Mutant(
-        "copy_from_parent",
-        "cache",
-        "PageCopy(node.pages[-1], pages",
-        "PageCopy((getattr(node.parent, 'pages', None) or node.pages)[-1], pages",
-    ),
-    Mutant(
-        "table_not_rewritten",
-        "cache",
-        "allocation.pages[begin:num_whole] = self._tree.page_table(node, begin, num_whole)",
-        "pass",
-    ),
-    Mutant(
-        "found_path_not_locked",
-        "tree",
-        "        self._lock(node, held)\n        return node, length\n",
-        "        return node, length\n",
-    ),
-    Mutant(
-        "lock_not_moved",
-        "cache",
-        "        allocation.node = node\n        allocation.num_committed",
-        "        allocation.num_committed",
-    ),
-    Mutant(
-        "matched_pages_counted_as_room",
-        "tree",
-        "self.page_size + pinned <= room:",
-        "self.page_size <= room:",
-    ),
-    Mutant(
-        "room_counted_too_low",
-        "tree",
-        "self.page_size + pinned <= room:",
-        "self.page_size + pinned < room:",
-    ),
-    Mutant(
-        "refusal_after_split",
-        "cache",
-        "        usable = self._tree.longest_fit(*found, num_pages)\n",
-        "        self._tree._split(*found)\n"
-        "        usable = self._tree.longest_fit(*found, num_pages)\n",
-    ),
-    Mutant(
-        "match_never_cut",
-        "tree",
-        "            length = (length - 1) // self.page_size * self.page_size\n",
-        "            return None\n",
-    ),
-    Mutant(
-        "room_given_up_early",
-        "tree",
-        "num_pages - -(-held // self.page_size) > room:",
-        "num_pages - held // self.page_size > room:",
-    ),
-    Mutant(
-        "shared_tail_freed",
-        "cache",
-        "        num_shared = max(num_shared, allocation.num_shared)\n",
-        "",
-    ),
-    Mutant(
-        "table_rounded_down",
-        "cache",
-        "        needed = -(-num_tokens // self.page_size) - len(allocation.pages)\n",
-        "        needed = num_tokens // self.page_size - len(allocation.pages)\n",
-    ),
-    Mutant(
-        "first_page_counted_twice",
-        "tree",
-        "            if above.pages[-1] == node.pages[0]:\n",
-        "            if False:\n",
-    ),
-    Mutant(
-        "borrowed_only_from_parent",
-        "tree",
-        "                return True\n            above = above.parent\n",
-        "                return True\n            above = None\n",
-    ),
-    Mutant(
-        "not_touched",
-        "tree",
-        "            use = node.use_again(use)\n",
-        "            use = use if node.use.stamp else node.use_again(use)\n",
-    ),
-    Mutant(
-        "suffix_refreshed",
-        "tree",
-        "            lower.marks = (*upper.marks, (seam, upper.use), *below)\n",
-        "            lower.use, lower.marks = upper.use, upper.marks\n",
-    ),
-    Mutant(
-        "head_forgets_its_use",
-        "tree",
-        "            lower.marks = (*upper.marks, (seam, upper.use), *below)\n",
-        "            lower.marks = tuple(below)\n",
-    ),
-    Mutant(
-        "mark_without_page",
-        "tree",
-        "        if seam > (lower.end - 1) // self.page_size:\n",
-        "        if False:\n",
-    ),
-    Mutant(
-        "grows_others_page",
-        "tree",
-        "        if alone and (not partial or node.pages[-1] == pages[0]):\n",
-        "        if alone:\n",
-    ),
-    Mutant("grows_held_node", "tree", "node.locks == 1 and not", "node.locks >= 1 and not"),
-    Mutant(
-        "grows_inner_node",
-        "tree",
-        "node.locks == 1 and not node.children and",
-        "node.locks == 1 and",
-    ),
-    Mutant("one_root_for_all", "tree", "self.roots.get(namespace)", "self.roots.get(b'')"),
-    Mutant(
-        "empty_root_stays",
-        "tree",
-        "                del self.roots[node.namespace]\n",
-        "                pass\n",
-    ),
-    Mutant(
-        "chain_not_merged",
-        "tree",
-        "            self._merge(node)\n",
-        "            pass\n",
-    ),
-    Mutant(
-        "merge_keeps_upper_page",
-        "tree",
-        "            self.num_evictable -= self._pool.drop([upper.pages.pop()])\n",
-        "            self.num_evictable -= self._pool.drop([lower.pages.pop(0)])\n",
-    ),
-    Mutant(
-        "merge_without_drop",
-        "tree",
-        "            self.num_evictable -= self._pool.drop([upper.pages.pop()])\n",
-        "            upper.pages.pop()\n",
-    ),
-    Mutant(
-        "last_difference_missed",
-        "node",
-        "    return index if differs[index] else longest\n",
-        "    return index\n",
-    ),
-    Mutant(
-        "child_under_old_token",
-        "tree",
-        "        upper.children[node.first] = node\n",
-        "        upper.children[upper.first] = node\n",
-    ),
-    Mutant(
-        "locks_lost_on_split",
-        "tree",
-        "        upper.locks = node.locks\n",
-        "        upper.locks = 0\n",
-    ),
-    Mutant(
-        "parent_not_a_leaf_again",
-        "tree",
-        "        elif not node.children:\n            self.policy.add(node)\n",
-        "        elif not node.children and node.ticket:\n            self.policy.add(node)\n",
-    ),
-)
+def report(fates: list[Fate]) -> str:
+    """A line for each mutant, and how many were killed."""
+    lines = [
+        f"{fate.mutant.name:32} {fate.killed_by or 'SURVIVES':42} {fate.examples:4}"
+        for fate in fates
+    ]
+    killed = sum(fate.killed_by != "" for fate in fates)
+    return "\n".join([*lines, f"killed {killed} of {len(fates)} with the fast suite's budget"])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(report([run(mutant, EXAMPLES_PER_SIZE) for mutant in MUTANTS]) + "\n")

@@ -5,7 +5,7 @@ slot that a request or the tree could read holds the K/V of exactly its prefix; 
 found is the longest common prefix with everything committed; a refusal changed nothing and was
 necessary; an eviction took exactly the pages that were missing, the least recently used.
 
-It finds each of these seeded bugs, which `mutants.py` keeps runnable (`test_mutants.py`):
+It finds each of these seeded bugs, which `structure_mutants.py` keeps runnable (`mutants.py`):
 
  1. a split in mid-page forgets the second reference on the page
  2. duplicates are freed before the page table is rewritten
@@ -20,7 +20,7 @@ It finds each of these seeded bugs, which `mutants.py` keeps runnable (`test_mut
 11. where several nodes touch one page, the page of the shallower one is used
 12. a stale heap entry counts, so a recently used leaf goes first
 
-and of the others in that list.
+and of the others in that list; `use_mutants.py` has those of what is known of uses.
 """
 
 from __future__ import annotations
@@ -33,19 +33,25 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from radixchat.radix.cache import PrefixCache
 from radixchat.radix.policies import POLICY_NAMES
-from radixchat.tests.radix.machine import CacheMachine
+from radixchat.tests.radix.machine import EXAMPLES_PER_SIZE, PAGE_SIZES, CacheMachine
 from radixchat.tests.radix.simulation import Simulation
 
 
-def _machine(policy: str) -> type[CacheMachine]:
-    return type("PolicyMachine", (CacheMachine,), {"policy": policy})
+def _machine(policy: str, page_sizes: tuple[int, ...] = PAGE_SIZES) -> type[CacheMachine]:
+    return type("PolicyMachine", (CacheMachine,), {"policy": policy, "page_sizes": page_sizes})
 
 
-@pytest.mark.parametrize("policy", POLICY_NAMES)
-def test_cache_equals_model(policy: str) -> None:
+@pytest.mark.parametrize("page_size", PAGE_SIZES)
+def test_cache_equals_model(page_size: int) -> None:
     """Any sequence of chat operations leaves the cache equal to a set of prefixes."""
-    examples = 150 if policy == "lru" else 30
-    quick = settings(max_examples=examples, stateful_step_count=50, deadline=None)
+    quick = settings(max_examples=EXAMPLES_PER_SIZE, stateful_step_count=50, deadline=None)
+    run_state_machine_as_test(_machine("lru", (page_size,)), settings=quick)
+
+
+@pytest.mark.parametrize("policy", [name for name in POLICY_NAMES if name != "lru"])
+def test_cache_equals_model_with_policy(policy: str) -> None:
+    """The same whatever goes first."""
+    quick = settings(max_examples=20, stateful_step_count=50, deadline=None)
     run_state_machine_as_test(_machine(policy), settings=quick)
 
 
@@ -53,7 +59,7 @@ def test_cache_equals_model(policy: str) -> None:
 @pytest.mark.parametrize("policy", POLICY_NAMES)
 def test_cache_equals_model_for_longer(policy: str) -> None:
     """The same, with more and longer sequences."""
-    examples = 800 if policy == "lru" else 200
+    examples = 300 if policy == "lru" else 100
     thorough = settings(max_examples=examples, stateful_step_count=80, deadline=None)
     run_state_machine_as_test(_machine(policy), settings=thorough)
 
