@@ -29,11 +29,12 @@ from radixchat.tests.radix.tree_view import TreeView
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A request: tokens[:num_computed] have K/V in the pages of its allocation."""
+    """A request: tokens[:num_computed] have K/V in its pages; path: its tokens as prefixes."""
 
     allocation: Allocation
     namespace: bytes
     tokens: list[int]
+    path: list[int]
     num_computed: int
     conversation: str | None = None
 
@@ -89,7 +90,8 @@ class Simulation:
         needed = -(-len(tokens) // self.cache.page_size) - found // self.cache.page_size
         assert len(allocation.pages) == -(-len(tokens) // self.cache.page_size)
         assert len(allocation.copies) == (1 if found % self.cache.page_size else 0)
-        request = Running(allocation, namespace, list(tokens), found, conversation)
+        path = self.numbers.of(tokens, namespace)
+        request = Running(allocation, namespace, list(tokens), path, found, conversation)
         self.running.append(request)
         self.seen.append((namespace, request.tokens))
         self._evicted(free, needed)
@@ -120,6 +122,7 @@ class Simulation:
         assert needed <= room, "pages came from nowhere"
         assert len(request.allocation.pages) * self.cache.page_size >= total
         request.tokens += tokens
+        request.path = self.numbers.of(request.tokens, request.namespace)
         self._evicted(free, needed)
         self.check()
         return True
@@ -130,8 +133,7 @@ class Simulation:
             self.store.copy(copy)
         request.allocation.copies.clear()
         begin, end = request.num_computed, min(request.num_computed + count, len(request.tokens))
-        prefixes = self.numbers.of(request.tokens[:end], request.namespace)
-        self.store.write(request.allocation.pages, begin, prefixes[begin:])
+        self.store.write(request.allocation.pages, begin, request.path[begin:end])
         request.num_computed = end
         self.check()
 
@@ -142,7 +144,7 @@ class Simulation:
         inserted = self.cache.commit(request.allocation, tokens)
         assert inserted == length - known, f"{inserted} inserted, {length - known} were new"
         assert request.allocation.num_committed == length
-        for prefix in self.numbers.of(tokens, request.namespace)[known:]:
+        for prefix in request.path[known:length]:
             self.cached[prefix] = Past(self._releases)
             self.lost.discard(prefix)
             self.evicted.discard(prefix)
@@ -292,7 +294,7 @@ class Simulation:
                 assert not (use.superseded and shared), "shared, and yet superseded"
 
     def _check_request(self, request: Running) -> None:
-        prefixes = self.numbers.of(request.tokens, request.namespace)[: request.num_computed]
+        prefixes = request.path[: request.num_computed]
         pages = list(request.allocation.pages)
         for copy in request.allocation.copies:
             pages[pages.index(copy.destination)] = copy.source
@@ -391,5 +393,4 @@ class Simulation:
         return pages | self._view.pinned(set(matched))
 
     def _committed(self, request: Running) -> list[int]:
-        path = self.numbers.of(request.tokens, request.namespace)
-        return path[: request.allocation.num_committed]
+        return request.path[: request.allocation.num_committed]
