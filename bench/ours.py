@@ -177,11 +177,13 @@ class OurCache:
             self.replies_left_out += 1
             path = request.prompt
         found = allocation.num_cached
+        self._observe(request, Signal.STARTED)
         allocation.copies.clear()  # there is no K/V to copy
         self._commit(allocation, request.prompt)
         if len(path) > len(request.prompt):
             self._commit(allocation, path)
         self.cache.release(allocation)
+        self._observe(request, Signal.FINISHED)
         if request.conversation is not None:
             self._paths.keep(request.conversation, request.namespace, path)
         return found
@@ -192,6 +194,10 @@ class OurCache:
         self.cache.observe(signal.conversation, signal.signal)
         if signal.signal is Signal.CLOSED:
             self._paths.forget(signal.conversation)
+
+    def _observe(self, request: TraceRequest, signal: Signal) -> None:
+        if request.conversation is not None:
+            self.cache.observe(request.conversation, signal)
 
     def _supersede(self, request: TraceRequest) -> None:
         """Tell of the branch that this request's conversation leaves, if it leaves one."""

@@ -117,7 +117,9 @@ class Request:
     num_cached: int | None = None  # set by the first admission; a requeue does not change it
     evicted: EvictedPrefix | None = None  # likewise
     num_written: int = 0
-    joined_at: int | None = None  # the step at which it began to wait for another's prefill
+    joined: Request | None = None  # it waits for this one to compute its first joined_length tokens
+    joined_length: int = 0
+    joined_at: int | None = None  # the step at which it began to wait for anybody
     allocation: Allocation | None = None
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ then prefill chunks in order of arrival. Nothing here knows a phase: `num_comput
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 
 from radixchat.engine.batch import ScheduledRequest
@@ -145,6 +146,7 @@ class Scheduler:
         if request.num_cached is None:
             request.num_cached = allocation.num_cached
             request.evicted = allocation.evicted
+            self._observe(request, Signal.STARTED)
         self._running.append(request)
         return True
 
@@ -156,15 +158,15 @@ class Scheduler:
         """
         if not self._plan.prefix_cache:
             return False
-        for other in self._running:
-            known = other.num_computed
-            if other.namespace == request.namespace and known < other.num_prompt - 1:
-                ahead = request.tokens[: known + 1]
-                if len(ahead) < len(request.tokens) and other.tokens[: known + 1] == ahead:
-                    if request.joined_at is None:
-                        request.joined_at = self.stats.steps
-                    return self.stats.steps - request.joined_at < MAX_JOIN_STEPS
-        return False
+        other = request.joined
+        if other is None or other.allocation is None or other.num_computed >= request.joined_length:
+            request.joined = next((r for r in self._running if shares_next(r, request)), None)
+            if request.joined is None:
+                return False
+            request.joined_length = common_length(request.joined, request)
+        if request.joined_at is None:
+            request.joined_at = self.stats.steps
+        return self.stats.steps - request.joined_at < MAX_JOIN_STEPS
 
     def _grow(self, request: Request) -> bool:
         """Pages for all of the request's tokens, preempting the youngest until there is room."""
@@ -195,6 +197,7 @@ class Scheduler:
             self._release(request)
         else:
             self._waiting.remove(request)
+        if request.num_cached is not None:
             self._observe(request, Signal.FINISHED)
         self._events.append(TokenEvent(request.id, token, reason, request.usage(), error))
         self.stats.finish(request, reason)
@@ -215,3 +218,21 @@ class Scheduler:
         assert request.allocation is not None
         computed = request.tokens[: request.num_computed]
         request.num_written += self._cache.commit(request.allocation, computed)
+
+
+def shares_next(running: Request, waiting: Request) -> bool:
+    """Whether the prompt token that a running request computes next is part of a waiting one's."""
+    known, tokens = running.num_computed, waiting.tokens
+    return (
+        running.namespace == waiting.namespace
+        and known < min(running.num_prompt, len(tokens)) - 1
+        and running.tokens[known] == tokens[known]
+        and running.tokens[:known] == tokens[:known]
+    )
+
+
+def common_length(running: Request, waiting: Request) -> int:
+    """How many leading tokens of a running request's prompt a waiting one can reuse."""
+    lengths = range(min(running.num_prompt, len(waiting.tokens) - 1) + 1)
+    differ = bisect_left(lengths, True, key=lambda n: running.tokens[:n] != waiting.tokens[:n])
+    return differ - 1

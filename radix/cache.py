@@ -161,8 +161,6 @@ class PrefixCache:
             copy = PageCopy(node.pages[-1], pages[num_matched], num_slots)
             allocation.copies.append(copy)
         self._live.add(allocation)
-        if conversation is not None:
-            self.observe(conversation, Signal.STARTED)
         return allocation
 
     def extend(self, allocation: Allocation, num_tokens: int) -> bool:
@@ -218,14 +216,11 @@ class PrefixCache:
         """Give everything back: what is committed stays cached, the rest becomes free."""
         held = self._held(allocation)
         self._live.remove(allocation)
-        conversation = allocation.conversation
-        self._tree.release(held, self._clock(), conversation)
+        self._tree.release(held, self._clock(), allocation.conversation)
         self._pool.drop(allocation.pages[allocation.num_shared :])
         allocation.node = None
         allocation.pages.clear()
         allocation.copies.clear()
-        if conversation is not None:
-            self.observe(conversation, Signal.FINISHED)
 
     def observe(self, conversation: str, signal: Signal) -> None:
         """Tell the eviction policy what is heard of a conversation; a hint, never a promise."""

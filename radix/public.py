@@ -38,15 +38,18 @@ class _Parts:
 class PublicPrefixCache:
     """A PrefixCache with public prefixes; itself a PageCache.
 
-    prefixes: token ids, the same for every model state that the cache may hold. A prefix that
-    does not fill a page shares nothing.
+    prefixes: token ids, the same for every model state that the cache may hold. Public are the
+    whole pages before a prefix's last token; one without any shares nothing.
     """
 
     def __init__(self, cache: PrefixCache, prefixes: Sequence[Sequence[int]]) -> None:
         self.page_size = cache.page_size
         self.num_pages = cache.num_pages
         self._cache = cache
-        whole = {tuple(p[: len(p) // self.page_size * self.page_size]) for p in prefixes}
+        # The last token of a prefix is never public: so a prompt that is no more than the prefix
+        # has a private part as those that go on from it have, and they find what it computed.
+        sizes = ((p, (len(p) - 1) // self.page_size * self.page_size) for p in prefixes)
+        whole = {tuple(p[: max(0, size)]) for p, size in sizes}
         self._prefixes = sorted(whole - {()}, key=len, reverse=True)
         self._parts: dict[Allocation, _Parts] = {}
         self._live: set[Allocation] = set()

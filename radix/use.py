@@ -13,9 +13,9 @@ from enum import StrEnum
 class Signal(StrEnum):
     """News of a conversation: the first three come from the engine, the others from its client."""
 
-    QUEUED = "queued"  # a request of it waits to be admitted
-    STARTED = "started"  # a request of it has its pages
-    FINISHED = "finished"  # that request gave them back
+    QUEUED = "queued"  # a request of it waits to be admitted, perhaps once more
+    STARTED = "started"  # that request was admitted for the first time
+    FINISHED = "finished"  # it has ended
     CONNECTED = "connected"
     AWAY = "away"  # connected, in the background
     DISCONNECTED = "disconnected"

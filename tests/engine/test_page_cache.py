@@ -13,7 +13,7 @@ from radixchat.engine.weights import Checkpoint
 from radixchat.radix.policies import POLICY_NAMES
 from radixchat.tests.engine.driver import GREEDY, answer, make_engine, run
 
-SYSTEM = tuple(random.Random(1).choices(range(250), k=40))
+SYSTEM = tuple(random.Random(1).choices(range(250), k=41))  # five pages of 8, and a token
 
 
 def test_unknown_eviction_is_refused() -> None:
@@ -45,7 +45,7 @@ def test_public_prefix_is_shared_and_nothing_else(tiny: Checkpoint) -> None:
         assert outcome.tokens == expected
         assert outcome.usage is not None
         cached.append(outcome.usage.cached_tokens)
-    assert cached == [0, len(SYSTEM), len(prompt) - 1, len(prompt) - 1]
+    assert cached == [0, 40, len(prompt) - 1, len(prompt) - 1]
 
 
 def test_tenants_of_a_public_prefix_side_by_side(tiny: Checkpoint) -> None:

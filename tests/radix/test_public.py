@@ -13,10 +13,11 @@ from radixchat.radix.policies import make_policy
 from radixchat.radix.public import PublicPrefixCache
 
 SYSTEM = list(range(100, 120))  # five pages of 4
+DECLARED = [*SYSTEM, 99]
 A, B = b"a" * 32, b"b" * 32
 
 
-def _cache(num_pages: int = 64, prefixes: tuple[list[int], ...] = (SYSTEM,)) -> PublicPrefixCache:
+def _cache(num_pages: int = 64, prefixes: tuple[list[int], ...] = (DECLARED,)) -> PublicPrefixCache:
     return PublicPrefixCache(PrefixCache(num_pages, 4), prefixes)
 
 
@@ -58,11 +59,11 @@ def test_only_whole_pages_are_public() -> None:
 
 
 def test_prompt_that_is_the_prefix() -> None:
-    """A prompt with nothing after the public prefix still computes a token."""
+    """A prompt with nothing after the public prefix is found whole by what goes on from it."""
     cache = _cache()
-    assert _serve(cache, SYSTEM, A) == 0
-    assert _serve(cache, [*SYSTEM, 1], B) == 0  # A's copy is private
-    assert _serve(cache, [*SYSTEM, 2], A) == len(SYSTEM)
+    assert _serve(cache, DECLARED, A) == 0
+    assert _serve(cache, [*DECLARED, 1], B) == len(SYSTEM)
+    assert _serve(cache, [*DECLARED, 2], A) == len(DECLARED)
 
 
 def test_pages_of_the_prefix_are_held_once() -> None:
@@ -85,7 +86,7 @@ def test_pages_of_the_prefix_are_held_once() -> None:
 def test_pool_of_exactly_the_request_is_enough() -> None:
     """Public prefixes that part in mid-page cannot keep a lone request out."""
     other = [*SYSTEM[:6], *range(300, 314)]
-    cache = _cache(num_pages=10, prefixes=(SYSTEM, other))
+    cache = _cache(num_pages=10, prefixes=(DECLARED, [*other, 99]))
     for system in (SYSTEM, other, SYSTEM, other):
         tokens = [*system, *range(500, 520)]
         assert _serve(cache, tokens, A) < len(tokens)
@@ -101,7 +102,7 @@ def test_a_purge_reaches_the_private_part() -> None:
 
 
 def test_a_purge_finds_what_grew_from_the_prefix_alone() -> None:
-    """A prompt that is the prefix lies in the tenant's own root; so does the answer to it."""
+    """A prompt of the public tokens only lies in the tenant's own root; so does its answer."""
     cache, whole = _cache(), [*SYSTEM, 1, 2, 3, 4, 5, 6, 7, 8]
     allocation = cache.allocate(SYSTEM, A, "conversation")
     assert allocation is not None
@@ -117,7 +118,7 @@ def test_a_purge_finds_what_grew_from_the_prefix_alone() -> None:
 def test_a_branch_that_was_left_goes_first(is_left: bool) -> None:
     """It is found below the public prefix; the control is an older one, which goes otherwise."""
     policy = make_policy("chat", 10, 4, lambda: 0.0)
-    cache = PublicPrefixCache(PrefixCache(10, 4, policy, clock=lambda: 0.0), (SYSTEM,))
+    cache = PublicPrefixCache(PrefixCache(10, 4, policy, clock=lambda: 0.0), (DECLARED,))
     older, left = [*SYSTEM, *range(8)], [*SYSTEM, *range(50, 58)]
     _serve(cache, older, A)
     _serve(cache, left, A)
@@ -132,10 +133,10 @@ def test_a_branch_that_was_left_goes_first(is_left: bool) -> None:
 def test_every_read_is_of_the_right_prefix(seed: int) -> None:
     """Random requests side by side, in a small pool: no page ever holds another's K/V."""
     draw = random.Random(seed)
-    cache = _cache(num_pages=40, prefixes=(SYSTEM, [*SYSTEM[:10], *range(200, 212)]))
+    cache = _cache(num_pages=40, prefixes=(DECLARED, [*SYSTEM[:10], *range(200, 212)]))
     store = np.zeros((40, 4), np.int64)
     running: list[tuple[Allocation, list[int], bytes, int]] = []
-    seen: list[list[int]] = [SYSTEM]
+    seen: list[list[int]] = [DECLARED]
 
     def key(tokens: list[int], position: int, namespace: bytes) -> int:
         owner = b"" if position < cache._border(tokens) else namespace
