@@ -29,7 +29,7 @@ from radixchat.radix.return_rate import EDGES, ReturnRates
 from radixchat.radix.use import Signal
 
 SHIELD_SECONDS = 120.0
-MAX_CONVERSATIONS = 65_536  # about 40 MB of them
+MAX_CONVERSATIONS = 65_536  # 30 MB, without their leaves
 
 
 class Habit(IntEnum):
