@@ -24,7 +24,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from radixchat.radix.conversation_table import Conversation, ConversationTable, Habit
+from radixchat.radix.conversation_table import (
+    MAX_CONVERSATIONS,
+    Conversation,
+    ConversationTable,
+    Habit,
+)
 from radixchat.radix.eviction import LeafHeap
 from radixchat.radix.node import Node
 from radixchat.radix.return_rate import NUM_BINS, ReturnRates, idle_bin
@@ -42,14 +47,20 @@ _NUM_ORDERS = _UNKNOWN + 1
 
 
 class ChatPolicy:
-    """Return-rate classes. clock: seconds, the clock of the uses; it may stand still."""
+    """Return-rate classes.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    clock: seconds, the clock of the uses; it may stand still. max_conversations: how many are
+    remembered, those with the latest requests.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], max_conversations: int = MAX_CONVERSATIONS
+    ) -> None:
         self._clock = clock
         self._now = clock()
         self._rebuild_at = self._now + REBUILD_SECONDS
         self._rates = ReturnRates(_SCALES)
-        self._table = ConversationTable(self._rates)
+        self._table = ConversationTable(self._rates, max_conversations)
         self._heaps = [LeafHeap() for _ in range(_NUM_ORDERS)]
         self._scores = self._all_scores()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from radixchat.radix.chat_policy import ChatPolicy
+from radixchat.radix.conversation_table import MAX_CONVERSATIONS
 from radixchat.radix.eviction import EvictionPolicy, LruPolicy
 from radixchat.radix.slru import SlruPolicy
 from radixchat.radix.tlru import TlruPolicy
@@ -27,6 +28,7 @@ def make_policy(
         case "tlru":
             return TlruPolicy()
         case "chat":
-            return ChatPolicy(clock)
+            # What is remembered of conversations may not outgrow what is cached of them.
+            return ChatPolicy(clock, min(MAX_CONVERSATIONS, max(1_000, 4 * num_pages)))
         case _:
             raise ValueError(f"policy is {name!r}; it must be one of {', '.join(POLICY_NAMES)}")
