@@ -65,6 +65,32 @@ def match_is_cut_until_it_fits(kind: CacheClass) -> None:
     assert whole.num_cached == 8
 
 
+def page_of_the_grandparent_is_counted_once(kind: CacheClass) -> None:
+    """Two requests write the same page index by turns: the parent's page is another's."""
+    cache = kind(10, 4)
+    first = cache.allocate([1, 2, 3, 4, 5])
+    assert first is not None
+    cache.commit(first, [1, 2, 3, 4, 5])
+    _serve(cache, [1, 2, 3, 4, 5, 6])
+    assert cache.extend(first, 7)
+    cache.commit(first, [1, 2, 3, 4, 5, 6, 7])
+    cache.check()
+    assert cache.num_nodes == 3
+    cache.release(first)
+    cache.check()
+
+
+def leaf_that_was_used_again_stays(kind: CacheClass) -> None:
+    """Of two paths the one goes that was not continued, though it is the younger."""
+    cache = kind(8, 1)
+    _serve(cache, [1, 2, 3])
+    _serve(cache, [4, 5, 6])
+    _serve(cache, [1, 2, 3, 7])
+    assert cache.allocate([0, 0, 0]) is not None
+    assert cache.match([1, 2, 3, 7]).length == 4
+    assert cache.match([4, 5, 6]).length == 1
+
+
 def held_branch_is_not_purged(kind: CacheClass) -> None:
     """A conversation is deleted while a request still reads what it alone has used before."""
     cache = kind(10, 1)
@@ -166,6 +192,8 @@ DIRECTED_CHECKS: tuple[Callable[[CacheClass], None], ...] = (
     current_branch_is_not_superseded,
     page_that_stays_in_part_is_not_superseded,
     match_is_cut_until_it_fits,
+    page_of_the_grandparent_is_counted_once,
+    leaf_that_was_used_again_stays,
     held_branch_is_not_purged,
     each_eviction_is_logged,
     trimmed_path_is_one_entry,

@@ -5,16 +5,15 @@ the token's whole prefix and namespace. So whatever is read through a page table
 tree can be compared with what should be there: a page that was freed too early, shared too
 far, copied from the wrong place or replaced by the wrong one shows at once.
 
-The model of the tree is the set of those numbers, and who used each of them when. It knows
-nothing of nodes or pages; only what an eviction leaves is read back from the tree, and then it
-must be a subset, exactly the pages asked for must have gone, and, under LRU, the least recent
-ones. A mirror and a host tier live on what the cache tells them.
+The model of the tree is the set of those numbers (`prefix_model.py`). Only what an eviction leaves
+is read back from the tree, and then it must be a subset, exactly the pages asked for must have
+gone, and, under LRU, the least recent ones. A mirror and a host tier live on what the cache
+tells them.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from radixchat.radix.allocation import Allocation, LeavingPages
 from radixchat.radix.cache import PrefixCache
@@ -23,6 +22,7 @@ from radixchat.radix.tiers import Tier
 from radixchat.radix.use import Signal
 from radixchat.tests.radix.bystanders import HostTier, Mirror
 from radixchat.tests.radix.kv_store import KvStore
+from radixchat.tests.radix.prefix_model import PrefixModel
 from radixchat.tests.radix.prefix_numbers import PrefixNumbers
 from radixchat.tests.radix.tree_view import TreeView
 
@@ -37,16 +37,6 @@ class Running:
     path: list[int]
     num_computed: int
     conversation: str | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Past:
-    """The uses of one cached prefix: the number of the last release, and whose they were."""
-
-    stamp: int  # before the first use: that of the commit
-    uses: int = 0
-    last: str | None = None
-    users: set[str | None] = field(default_factory=set)
 
 
 class Simulation:
@@ -64,10 +54,7 @@ class Simulation:
         cache._on_leave = self._leaving
         self.running: list[Running] = []
         self.seen: list[tuple[bytes, list[int]]] = []
-        self.cached: dict[int, Past] = {}  # the model: every prefix in the tree
-        self.lost: set[int] = set()  # gone, and not stored again since
-        self.evicted: set[int] = set()  # those of them that no purge has touched
-        self._releases = 0
+        self.model = PrefixModel(self.numbers)
         self._view = TreeView(self.tree, self.numbers)  # as of the last check
 
     # What a request does
@@ -104,10 +91,10 @@ class Simulation:
         if allocation.evicted is None:
             ring = self.cache._recent
             full = len(ring._entries) == ring._max_entries
-            assert full or known == len(path) or path[known] not in self.evicted, "not told"
+            assert full or known == len(path) or path[known] not in self.model.evicted, "not told"
             return
         assert known < allocation.evicted.length <= len(path)
-        assert self.lost.issuperset(path[known : allocation.evicted.length]), "never evicted"
+        assert self.model.lost.issuperset(path[known : allocation.evicted.length]), "never evicted"
 
     def extend(self, request: Running, tokens: list[int]) -> bool:
         """Append sampled tokens; False when there was no room and nothing moved."""
@@ -144,20 +131,12 @@ class Simulation:
         inserted = self.cache.commit(request.allocation, tokens)
         assert inserted == length - known, f"{inserted} inserted, {length - known} were new"
         assert request.allocation.num_committed == length
-        for prefix in request.path[known:length]:
-            self.cached[prefix] = Past(self._releases)
-            self.lost.discard(prefix)
-            self.evicted.discard(prefix)
+        self.model.store(request.path[known:length])
         self.check()
 
     def release(self, request: Running) -> None:
         """Finish, cancel or preempt, at any point."""
-        self._releases += 1
-        for prefix in self._committed(request):
-            past = self.cached[prefix]
-            past.stamp, past.last = self._releases, request.conversation
-            past.uses += 1
-            past.users.add(request.conversation)
+        self.model.use(self._committed(request), request.conversation)
         self.running.remove(request)
         self.cache.release(request.allocation)
         self.check()
@@ -170,7 +149,7 @@ class Simulation:
         assert self.cache.num_evictable_pages == 0, "a flush left something behind"
         self._look()
         assert self._view.prefixes == self._held(), "a flush keeps exactly what is held"
-        self._keep()
+        self.model.keep(self._view.prefixes)
         self.check()
 
     def supersede(self, tokens: list[int], start: int, conversation: str, namespace: bytes) -> None:
@@ -182,14 +161,14 @@ class Simulation:
         path = self.numbers.of(tokens[:length], namespace)
         if length < len(tokens):
             # The run that leads to where the cached paths part may be in one node with another.
-            branches = Counter(self.numbers.parents[prefix] for prefix in self.cached)
+            branches = self.model.branches()
             while path and branches[path[-1]] == 1:
                 path = path[:-1]
         left, after = set(path[start:]), self._superseded()
         if self.cache.page_size == 1:
-            own = {prefix for prefix in left if self.cached[prefix].users == {conversation}}
+            own = {prefix for prefix in left if self.model.cached[prefix].users == {conversation}}
             assert after >= own - self._held(), "left, and not flagged"
-        below = self._below(path[-1]) if length == len(tokens) else set()
+        below = self.model.below(path[-1]) if length == len(tokens) else set()
         assert after - before <= left | below, "flagged, and not left"
 
     def purge(self, tokens: list[int], start: int, conversation: str, namespace: bytes) -> None:
@@ -203,14 +182,13 @@ class Simulation:
         left, held = self._view.prefixes, self._held()
         assert held <= left, "held, and yet purged"
         for prefix in before - left - set(path):
-            assert self.cached[prefix].users == {conversation}, "purged another's"
+            assert self.model.cached[prefix].users == {conversation}, "purged another's"
         assert left.issuperset(path[:start]) or not before.issuperset(path[:start])
         needed = {self.numbers.parents[prefix] for prefix in left}
         for prefix in path[start:]:
             assert prefix not in left or prefix in needed | held, "purged, and yet there"
         self.host.forget(path, start)
-        self._keep()
-        self.evicted -= {*path, *self._below(path[-1]), *(before - left)}
+        self.model.forget(path, left)
         self.check()
         self._check_match(tokens, namespace)
 
@@ -237,7 +215,7 @@ class Simulation:
         assert match.length == length
         path = self.numbers.of(tokens, namespace)
         above = path[length - 1] if length else namespace
-        continued = any(self.numbers.parents[prefix] == above for prefix in self.cached)
+        continued = self.model.branches()[above] > 0
         assert match.diverges == (continued and length < len(tokens))
         spans = [(span.tier, span.start, span.end) for span in match.spans]
         reach = self.host.reach(path, length)
@@ -261,9 +239,9 @@ class Simulation:
         self.cache.check()
         self.store.erase(self.pool._free)
         self._look()
-        assert self._view.prefixes == self.cached.keys(), "the tree and its model differ"
+        assert self._view.prefixes == self.model.cached.keys(), "the tree and its model differ"
         self.mirror.follow(self.log)
-        assert self.mirror.prefixes == self.cached.keys(), "the mirror and the tree differ"
+        assert self.mirror.prefixes == self.model.cached.keys(), "the mirror and the tree differ"
         for namespace, tokens, start in self.host.store_arrived():
             ids = memoryview(tokens).cast("i").tolist()
             self.cache.move(ids, start, Tier.DEVICE, Tier.HOST, namespace)
@@ -282,7 +260,7 @@ class Simulation:
         exact = self.cache.page_size == 1
         for use, own in self._view.uses():
             for prefix in own:
-                past = self.cached[prefix]
+                past = self.model.cached[prefix]
                 shared, reused = len(past.users) > 1, past.uses > 1
                 if exact:
                     assert use.stamp == past.stamp, "used at another time"
@@ -302,16 +280,11 @@ class Simulation:
         for index, begin in enumerate(range(0, len(prefixes), size)):
             computed = prefixes[begin : begin + size]
             assert self.store.holds(pages[index], computed), "a request's page has another's K/V"
-        assert self.cached.keys() >= set(self._committed(request)), "held, and yet evicted"
+        assert self.model.cached.keys() >= set(self._committed(request)), "held, and yet evicted"
 
     def longest_cached(self, tokens: list[int], namespace: bytes) -> int:
         """The oracle: the longest common prefix with everything that was committed."""
-        length = 0
-        for prefix in self.numbers.of(tokens, namespace):
-            if prefix not in self.cached:
-                break
-            length += 1
-        return length
+        return self.model.length(self.numbers.of(tokens, namespace))
 
     def _usable(self, tokens: list[int], namespace: bytes, found: int) -> int | None:
         """The whole match, or what is left of it at the last page border that gives room."""
@@ -349,35 +322,22 @@ class Simulation:
         spare = self.cache.num_free_pages
         merged = any(before[page] & left for page in gone)
         assert spare == 0 or (spare == 1 and merged), "evicted more than needed"
-        assert left <= self.cached.keys(), "an eviction added something"
-        lost = max((past.stamp for p, past in self.cached.items() if p not in left), default=0)
-        self._keep()
+        assert left <= self.model.cached.keys(), "an eviction added something"
+        lost = max(
+            (past.stamp for p, past in self.model.cached.items() if p not in left), default=0
+        )
+        self.model.keep(self._view.prefixes)
         if not self.least_recent_first:
             return
         for path, node in self._view.nodes:
             if not node.locks and not node.children and node.parent is not None:
                 tip = (node.end - 1) // self.cache.page_size * self.cache.page_size
-                used = max(self.cached[prefix].stamp for prefix in path[tip:])
+                used = max(self.model.cached[prefix].stamp for prefix in path[tip:])
                 assert used >= lost, "not the least recently used"
 
     def _superseded(self) -> set[int]:
         """The prefixes of unheld nodes whose branch was left, as far as the tree says so."""
         return {prefix for use, own in self._view.uses() if use.superseded for prefix in own}
-
-    def _below(self, top: int) -> set[int]:
-        """Every known prefix that continues one."""
-        below = {top}
-        for prefix, above in self.numbers.parents.items():  # parents come first
-            if above in below:
-                below.add(prefix)
-        return below - {top}
-
-    def _keep(self) -> None:
-        """What is not in the tree any more leaves the model."""
-        gone = self.cached.keys() - self._view.prefixes
-        self.lost |= gone
-        self.evicted |= gone
-        self.cached = {prefix: self.cached[prefix] for prefix in self._view.prefixes}
 
     def _leaving(self, leaving: LeavingPages) -> None:
         assert not set(leaving.pages).intersection(self.pool._free), "gone before they leave"

@@ -74,6 +74,7 @@ STRUCTURE_MUTANTS = (
         "eviction",
         "            if leaf.ticket == ticket:\n",
         "            if leaf.ticket != 0:\n",
+        directed.leaf_that_was_used_again_stays,
     ),
     # Not in that list from here on.
     Mutant(
@@ -161,6 +162,7 @@ STRUCTURE_MUTANTS = (
         "tree",
         "                return True\n            above = above.parent\n",
         "                return True\n            above = None\n",
+        directed.page_of_the_grandparent_is_counted_once,
     ),
     Mutant(
         "not_touched",
