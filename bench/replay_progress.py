@@ -27,9 +27,12 @@ def unwatched(_name: str, trace: Trace, _requests: int | None) -> Iterator[Trace
 
 
 @contextmanager
-def progress_on(stream: TextIO) -> Iterator[Watch]:
-    """A Watch that draws on `stream`; the bar is gone when this ends, however it ends."""
-    if not stream.isatty():
+def progress_on(stream: TextIO | None) -> Iterator[Watch]:
+    """A Watch that draws on `stream`; the bar is gone when this ends, however it ends.
+
+    stream: None where it was closed before the program began.
+    """
+    if stream is None or not stream.isatty():
         yield unwatched
         return
     from rich.console import Console

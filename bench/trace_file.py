@@ -50,8 +50,11 @@ class TraceFile:
         pipe) is copied to a temporary file, which goes when this object does.
         """
         self.name = "<stdin>" if name == "-" else name
+        self._first_seen: tuple[int, int, int] | None = None
         try:
             if name == "-":
+                if sys.stdin is None:
+                    raise TraceError(self.name, 0, "cannot be read: it is closed")
                 self._path = self._spool(sys.stdin.buffer)
             elif S_ISREG(Path(name).stat().st_mode):
                 self._path = Path(name)
@@ -63,7 +66,8 @@ class TraceFile:
             raise TraceError(self.name, 0, f"cannot be read: {reason}") from error
 
     def lines(self, progress: Progress | None = None) -> Iterator[TraceLine]:
-        """The lines that are not blank, in order. Raises TraceError at one that is damaged.
+        """The lines that are not blank, in order. Raises TraceError at one that is damaged, and
+        where the file is no longer what it was when it was read first.
 
         progress: called with the bytes read so far and the file's size (both as compressed), at
         the start, every 64 KiB and at the end.
@@ -73,6 +77,7 @@ class TraceFile:
         except OSError as error:
             raise TraceError(self.name, 0, f"cannot be read: {error.strerror}") from error
         with file, self._unpacked(file) as stream:
+            self._check_unchanged(file)
             total, told = os.fstat(file.fileno()).st_size, 0
             if progress is not None:
                 progress(0, total)
@@ -81,8 +86,17 @@ class TraceFile:
                     progress(done, total)
                     told = done
                 yield line
+            self._check_unchanged(file)
             if progress is not None:
                 progress(total, total)
+
+    def _check_unchanged(self, file: io.FileIO) -> None:
+        """Refuse to mix two states of a file that is still written, a live log say."""
+        found = os.fstat(file.fileno())
+        state = found.st_ino, found.st_size, found.st_mtime_ns
+        self._first_seen = self._first_seen or state
+        if state != self._first_seen:
+            raise TraceError(self.name, 0, "has changed while it was read; give a copy of it")
 
     def _spool(self, source: BinaryIO) -> Path:
         with tempfile.NamedTemporaryFile(prefix="radixchat-trace-", delete=False) as copy:

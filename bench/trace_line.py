@@ -22,6 +22,8 @@ from radixchat.bench.trace_item import TraceError
 MAX_INT32 = 2**31 - 1
 CONVERSATION_FIELDS = ("conversation", "conversation_id", "session", "session_id", "chat_id")
 TIME_FIELDS = ("time", "timestamp")
+# The end of the year 9999, the last that a date can say. A larger number is of another unit.
+MAX_SECONDS = 253_402_300_800
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,9 +88,10 @@ class TraceLine:
             stamp = _date(value) if isinstance(value, str) else _number(value) / per_second
         except (ValueError, OverflowError):
             stamp = math.nan
-        if not (math.isfinite(stamp) and stamp >= 0):
+        if not 0 <= stamp <= MAX_SECONDS:
             unit = "seconds" if per_second == 1 else f"1/{per_second} seconds"
-            raise self.error(f"{name} is {shown(value)}; {unit}, 0 or more, or an ISO 8601 date")
+            allowed = f"{unit}, 0 to {MAX_SECONDS * per_second}, or an ISO 8601 date"
+            raise self.error(f"{name} is {shown(value)}; {allowed}")
         return stamp
 
     def namespace(self, field: str | None) -> bytes:

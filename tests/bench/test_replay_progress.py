@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.bench import replay_progress
-from radixchat.bench.replay_progress import progress_on
+from radixchat.bench.replay_progress import progress_on, unwatched
 from radixchat.bench.trace import Trace, TraceError, open_trace
 from radixchat.tests.bench.trace_files import growing_chats, trace_file
 
@@ -62,3 +62,9 @@ def test_it_is_gone_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(TraceError), progress_on(terminal) as watch:
         list(watch("reading", open_trace(path), None))
     assert terminal.getvalue().rindex("\x1b[?25h") > terminal.getvalue().rindex("\x1b[?25l")
+
+
+def test_nobody_watches_a_closed_stream() -> None:
+    """Python has none where a shell closed it."""
+    with progress_on(None) as watch:
+        assert watch is unwatched

@@ -133,3 +133,23 @@ def test_a_file_that_goes_away_is_told(tmp_path: Path) -> None:
     (tmp_path / "t").unlink()
     with pytest.raises(TraceError, match="cannot be read: No such file"):
         next(file.lines())
+
+
+@pytest.mark.parametrize("between", [True, False], ids=["between", "during"])
+def test_a_file_that_is_still_written_is_told(tmp_path: Path, between: bool) -> None:
+    """Between two readings or during one: rates of two states of a log would mean nothing."""
+    (tmp_path / "t").write_bytes(TEXT)
+    file = TraceFile(str(tmp_path / "t"))
+    lines = file.lines()
+    assert len([next(lines), *(lines if between else ())]) == (3 if between else 1)
+    with (tmp_path / "t").open("ab") as log:
+        log.write(b'\n{"n": 4}\n')
+    with pytest.raises(TraceError, match="has changed while it was read"):
+        list(file.lines() if between else lines)
+
+
+def test_a_closed_standard_input_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has none where a shell closed it."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(TraceError, match="<stdin>: cannot be read: it is closed"):
+        TraceFile("-")
