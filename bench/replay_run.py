@@ -24,6 +24,8 @@ from radixchat.bench.replay_progress import Watch
 from radixchat.bench.replay_result import ArmResult, ReplayResult
 from radixchat.bench.trace import Trace, TraceError, TraceItem, TraceRequest
 
+_UNLIMITED = 2**80  # units; no trace has as many, and no page
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
@@ -75,24 +77,31 @@ class _Passes:
 
     def at(self, capacity: int | None) -> Iterator[ArmResult]:
         """Every cache at one capacity in tokens; the oracles first."""
+        units = _UNLIMITED if capacity is None else capacity // self._trace.unit_tokens
         if capacity is None:
-            distinct = self._optimum.distinct_units
-            units = self._census.unlimited_units(distinct, self._plan.page_size)
             reference = best = self.infinite
         else:
-            units = capacity // self._trace.unit_tokens
             reference = self._census.hit_rate(self._optimum.lru(units).cached_units)
             best = self._census.hit_rate(self._optimum.run(units).cached_units)
         for engine, policy in self._plan.caches():
             arm = make_arm(
                 engine,
-                capacity_units=units,
+                capacity_units=self._units_to_make(engine, units),
                 page_size=self._plan.page_size,
                 policy=policy or self._plan.policies[0],
             )
             name = " ".join(filter(None, (engine, policy, show_tokens(capacity))))
             cached = _served(arm, self._watch(name, self._trace, len(self._census)))
             yield self._result(arm, policy, capacity, cached, reference, best)
+
+    def _units_to_make(self, engine: str, units: int) -> int:
+        """What a cache of `units` is made with: ours makes its pages, and none that stays unused.
+
+        The others only count, and llama.cpp's slots share nothing: they may need far more.
+        """
+        distinct, page_size = self._optimum.distinct_units, self._plan.page_size
+        enough = self._census.unlimited_units(distinct, page_size)
+        return min(units, enough) if engine == "ours" else max(units, page_size)
 
     def _result(
         self,

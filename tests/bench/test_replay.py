@@ -183,3 +183,19 @@ def test_a_report_that_cannot_be_written(trace: str, tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert json.loads(done.stdout.splitlines()[-1])["requests"] == 40
     assert "cannot be written: File name too long" in done.stderr
+
+
+def test_a_cache_larger_than_any_machine(trace: str) -> None:
+    """It has no more pages than the trace can use, and finds what one without a limit finds."""
+    names = "ours,vllm,sglang,tgi,llamacpp"
+    large, unlimited = arms(trace, "--capacity", "999999999G,inf", "--engine", names)[::6]
+    assert large["hit_rate"] == unlimited["hit_rate"] == large["infinite"]
+    assert large["index_bytes_per_token"] == unlimited["index_bytes_per_token"]
+
+
+def test_no_limit_is_none_for_a_simulation(tmp_path: Path) -> None:
+    """llama.cpp's slots share nothing, so that each needs room for a whole request."""
+    lines = [{"tokens": [*range(1000), last]} for last in (1, 2)]
+    path = trace_file(tmp_path / "t.jsonl", lines)
+    (arm,) = arms(path, "--capacity", "inf", "--engine", "llamacpp")
+    assert arm["hit_rate"] == arm["infinite"]
