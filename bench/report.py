@@ -41,12 +41,18 @@ _BEYOND = 0.3
 def write_report(path: Path, result: ReplayResult) -> None:
     """Write the page; whoever reads `path` meanwhile sees the old one, or the new one whole.
 
-    Raises OSError where it cannot be written; then `path` is as it was.
+    Raises OSError where it cannot be written; then `path` is as it was. A link stays a link, and
+    a pipe or a device is written to: it is nothing to be replaced.
     """
+    page = report_page(result).encode(errors="replace")  # half a surrogate pair, in a file name
+    if path.exists() and not path.is_file():
+        path.write_bytes(page)
+        return
+    path = path.resolve()
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(report_page(result))
+        with os.fdopen(handle, "wb") as file:
+            file.write(page)
         # mkstemp's files are for their owner alone; a report is an ordinary file.
         mask = os.umask(0)
         os.umask(mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from html.parser import HTMLParser
@@ -133,3 +134,25 @@ def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"report\.html"):
         write_report(folder, two_sizes())
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_name_that_is_not_unicode(tmp_path: Path) -> None:
+    """A file's name can be any bytes; the report is written all the same."""
+    write_report(tmp_path / "report.html", two_sizes(name="caf\udce9.jsonl"))
+    assert "caf?.jsonl" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_what_is_no_file_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """A link stays a link to the report; a pipe, or /dev/null, stays what it is."""
+    (tmp_path / "link").symlink_to("report.html")
+    write_report(tmp_path / "link", two_sizes())
+    assert (tmp_path / "link").is_symlink()
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_report(tmp_path / "pipe", two_sizes())
+        received = os.read(reader, 1 << 20)
+    finally:
+        os.close(reader)
+    assert received == (tmp_path / "report.html").read_bytes()
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
