@@ -34,6 +34,12 @@ class _Parts:
     public: Allocation
     private: Allocation
 
+    def take_over_copies(self, whole: Allocation) -> None:
+        """The parts' copies are done when the request's are."""
+        if not whole.copies:
+            self.public.copies.clear()
+            self.private.copies.clear()
+
 
 class PublicPrefixCache:
     """A PrefixCache with public prefixes; itself a PageCache.
@@ -127,6 +133,7 @@ class PublicPrefixCache:
             return self._cache.extend(allocation, num_tokens)
         if not self._cache.extend(parts.private, num_tokens - parts.border):
             return False
+        parts.take_over_copies(allocation)
         self._join(allocation)
         return True
 
@@ -135,9 +142,7 @@ class PublicPrefixCache:
         parts = self._parts.get(allocation)
         if parts is None:
             return self._cache.commit(allocation, tokens)
-        if not allocation.copies:
-            parts.public.copies.clear()
-            parts.private.copies.clear()
+        parts.take_over_copies(allocation)
         new = self._cache.commit(parts.public, tokens[: parts.border])
         if len(tokens) > parts.border:
             new += self._cache.commit(parts.private, tokens[parts.border :])

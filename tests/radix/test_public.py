@@ -183,3 +183,19 @@ def test_every_read_is_of_the_right_prefix(seed: int) -> None:
         cache.release(allocation)
     cache.flush()
     assert cache.num_free_pages == cache.num_pages
+
+
+def test_a_copy_that_was_made_is_not_asked_again() -> None:
+    """A request may grow between its copy and its first commit."""
+    cache = _cache()
+    _serve(cache, [*SYSTEM, 1, 2], A)
+    allocation = cache.allocate([*SYSTEM, 1, 2, 3], A)
+    assert allocation is not None
+    assert len(allocation.copies) == 1
+    assert cache.extend(allocation, len(SYSTEM) + 4)
+    assert len(allocation.copies) == 1, "it is not made yet"
+    allocation.copies.clear()
+    assert cache.extend(allocation, len(SYSTEM) + 9)
+    assert allocation.copies == []
+    cache.commit(allocation, [*SYSTEM, 1, 2, 3])
+    cache.check()
