@@ -170,8 +170,10 @@ def _sizes(_context: click.Context, _parameter: click.Parameter, text: str) -> l
     except ValueError as error:
         raise click.BadParameter(str(error).replace(" tokens", " leaves")) from error
     finite = sorted(size for size in sizes if size is not None)
-    if len(finite) < len(sizes) or finite[0] < 64:
-        raise click.BadParameter(f"{text!r}: each must be at least 64, and there is no inf")
+    if len(finite) < len(sizes) or finite[0] < 64 or finite[-1] > 10**7:
+        raise click.BadParameter(
+            f"{text!r}: each must be at least 64 and at most 10M, so there is no inf"
+        )
     return finite
 
 

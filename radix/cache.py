@@ -52,6 +52,7 @@ from radixchat.radix.eviction import EvictionPolicy, LruPolicy
 from radixchat.radix.invariants import check_tree
 from radixchat.radix.node import TOKEN_BYTES, Node
 from radixchat.radix.pool import PagePool
+from radixchat.radix.tenants import TenantOrder
 from radixchat.radix.tiers import Span, Tier, TierMarks
 from radixchat.radix.tree import RadixTree
 from radixchat.radix.use import Signal
@@ -89,6 +90,11 @@ class PrefixCache:
         self._recent = RecentEvictions()
         self._marks = TierMarks(page_size)
         self._live: set[Allocation] = set()
+
+    @property
+    def has_tenants(self) -> bool:
+        """Whether namespaces have floors or quotas."""
+        return isinstance(self._tree.policy, TenantOrder)
 
     @property
     def num_free_pages(self) -> int:
@@ -141,7 +147,7 @@ class PrefixCache:
         changed. A request that fits the pool is never refused while no other is live.
         """
         assert len(tokens) > 0, "a request has at least one token"
-        encoded = _encode(tokens[: len(tokens) - leave])
+        encoded = _encode(tokens)[: (len(tokens) - leave) * TOKEN_BYTES]
         found = self._tree.find(namespace, encoded)
         num_pages = -(-len(tokens) // self.page_size)
         usable = self._tree.longest_fit(*found, num_pages)
@@ -280,11 +286,13 @@ class PrefixCache:
     def _leaving(self, leaf: Node, end: int, purged: bool) -> None:
         """The tokens of an unheld leaf from `end` on are about to go; its pages are still there."""
         now = self._clock()
-        known = purged or self._recent.extend(leaf, end, now)
-        if known and self._events is None and (purged or self._on_leave is None):
+        known = not purged and self._recent.extend(leaf, end, now)
+        if known and self._events is None and self._on_leave is None:
             return
         namespace, tokens = self._tree.path(leaf)
-        if not known:
+        if purged:
+            self._recent.forget(namespace, tokens, end)
+        elif not known:
             self._recent.add(namespace, tokens, leaf, end, now)
         if self._on_leave is not None and not purged:
             pages = leaf.pages[end // self.page_size - leaf.start // self.page_size :].tolist()
@@ -325,8 +333,14 @@ class PrefixCache:
 
 
 def _encode(tokens: Tokens) -> bytes:
-    """int32 tokens as bytes. struct: 11 us for a list of 2,048, numpy takes 24."""
+    """int32 tokens as bytes. struct: 11 us for a list of 2,048, numpy takes 24.
+
+    Raises ValueError for a token that is no int32.
+    """
     if isinstance(tokens, np.ndarray):
         assert tokens.dtype == np.int32, f"tokens are int32, not {tokens.dtype}"
         return tokens.tobytes()
-    return struct.pack(f"{len(tokens)}i", *tokens)
+    try:
+        return struct.pack(f"{len(tokens)}i", *tokens)
+    except struct.error as error:
+        raise ValueError(f"tokens are int32: {error}") from error

@@ -49,6 +49,8 @@ class PublicPrefixCache:
     """
 
     def __init__(self, cache: PrefixCache, prefixes: Sequence[Sequence[int]]) -> None:
+        if cache.has_tenants:
+            raise ValueError("tenants' limits do not reach below a public prefix; set one of them")
         self.page_size = cache.page_size
         self.num_pages = cache.num_pages
         self._cache = cache

@@ -153,25 +153,28 @@ class RadixTree:
         hangs below that, only what no other conversation has used. What is held stays.
         """
         before = self._pool.num_free
-        while (found := self._purgeable(namespace, tokens, start, conversation)) is not None:
-            self._cut(*found, purged=True)
+        node, length = self.find(namespace, tokens)
+        waiting = [leaf for leaf in self._below(node) if not leaf.children] if length else []
+        while waiting:
+            leaf = waiting.pop()
+            position = max(start, leaf.only_used_by(conversation, self.page_size))
+            waiting.extend(self._cut_if_leaf(leaf, position))
+        node, length = self.find(namespace, tokens)
+        waiting = [node] if length == node.end else []
+        while waiting:
+            node = waiting.pop()
+            waiting.extend(self._cut_if_leaf(node, max(start, node.start)))
         return self._pool.num_free - before
 
-    def _purgeable(
-        self, namespace: bytes, tokens: bytes, start: int, conversation: str
-    ) -> tuple[Node, int] | None:
-        """An unheld leaf to cut, and where."""
-        node, length = self.find(namespace, tokens)
-        if length == 0 or node.end <= start:
-            return None
-        if length == node.end and not node.children:
-            return (node, max(start, node.start)) if node.locks == 0 else None
-        for leaf in self._below(node):
-            if not (leaf.children or leaf.locks):
-                position = max(start, leaf.only_used_by(conversation, self.page_size))
-                if position < leaf.end:
-                    return leaf, position
-        return None
+    def _cut_if_leaf(self, node: Node, position: int) -> list[Node]:
+        """Cut an unheld leaf that reaches beyond `position`; returns its parent if it is gone."""
+        above = node.parent
+        # What was merged with its child meanwhile still has that as a child.
+        if above is None or node.locks or node.children or position >= node.end:
+            return []
+        gone = position == node.start
+        self._cut(node, position, purged=True)
+        return [above] if gone else []
 
     def path(self, node: Node) -> tuple[bytes, bytes]:
         """The namespace of a node, and all tokens from its root to its end."""

@@ -35,9 +35,7 @@ STRUCTURE_MUTANTS = (
         "        while node is not None and node.locks == 0:\n            parent = node.parent\n",
         "        while node is not None:\n            parent = node.parent\n",
     ),
-    Mutant(
-        "match_not_capped", "cache", "_encode(tokens[: len(tokens) - leave])", "_encode(tokens)"
-    ),
+    Mutant("match_not_capped", "cache", "[: (len(tokens) - leave) * TOKEN_BYTES]", ""),
     Mutant(
         "partial_page_replaced",
         "cache",

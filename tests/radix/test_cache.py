@@ -289,6 +289,12 @@ def test_extreme_token_ids() -> None:
     tokens = [2**31 - 1, 0, -(2**31), 1, 255, 256]
     _serve(cache, tokens)
     assert cache.match(tokens).length == 6
+    for token in (2**31, -(2**31) - 1):
+        with pytest.raises(ValueError, match="tokens are int32"):
+            cache.match([0, token])
+        with pytest.raises(ValueError, match="tokens are int32"):
+            cache.allocate([0, token])
+    cache.check()
 
 
 def test_impossible_sizes_are_refused() -> None:

@@ -317,3 +317,28 @@ def test_purged_path_was_not_evicted(start: int) -> None:
     again = cache.allocate([1, 2, 3, 4, 5, 6])
     assert again is not None
     assert (again.num_cached, again.evicted) == (start, None)
+
+
+def test_other_branches_of_a_purged_conversation_are_forgotten() -> None:
+    """A branch that was evicted in part goes with the path that is purged, from the ring too."""
+    cache = PrefixCache(12, 1)
+    _serve(cache, [1, 2, 3, 4, 5, 6], "ann")
+    _serve(cache, [1, 2, 7, 8], "ann")
+    _press(cache, 6)  # two tokens of the older branch go
+    assert cache.purge([1, 2], "ann") == 6
+    assert not cache._recent._entries
+    again = cache.allocate([1, 2, 3, 4, 5, 6])
+    assert again is not None
+    assert (again.num_cached, again.evicted) == (0, None)
+
+
+def test_purge_of_many_branches_keeps_those_of_another() -> None:
+    """Thousands of leaves of two conversations below one path: the right half goes, once each."""
+    cache = PrefixCache(5_000, 1)
+    for number in range(2_000):
+        _serve(cache, [1, 2, 10 + number, 3], ("ann", "bob")[number % 2])
+    assert cache.purge([1, 2], "ann") == 2_000
+    assert cache.num_cached_tokens == 2 + 2_000
+    cache.check()
+    assert cache.purge([1, 2], "bob") == 2_002
+    assert cache.num_nodes == 0

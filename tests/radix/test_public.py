@@ -9,8 +9,10 @@ import pytest
 
 from radixchat.radix.allocation import Allocation
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.eviction import LruPolicy
 from radixchat.radix.policies import make_policy
 from radixchat.radix.public import PublicPrefixCache
+from radixchat.radix.tenants import TenantLimits, TenantOrder
 
 SYSTEM = list(range(100, 120))  # five pages of 4
 DECLARED = [*SYSTEM, 99]
@@ -199,3 +201,10 @@ def test_a_copy_that_was_made_is_not_asked_again() -> None:
     assert allocation.copies == []
     cache.commit(allocation, [*SYSTEM, 1, 2, 3])
     cache.check()
+
+
+def test_tenants_limits_are_refused() -> None:
+    """They are counted by root, and below a public prefix a tenant has another."""
+    cache = PrefixCache(10, 4, TenantOrder(LruPolicy, {A: TenantLimits(quota=16)}))
+    with pytest.raises(ValueError, match="do not reach below a public prefix"):
+        PublicPrefixCache(cache, (DECLARED,))

@@ -85,27 +85,27 @@ USE_MUTANTS = (
     Mutant(
         "purge_takes_from_another",
         "tree",
-        "                position = max(start, leaf.only_used_by(conversation, self.page_size))\n",
-        "                position = max(start, leaf.start)\n",
+        "            position = max(start, leaf.only_used_by(conversation, self.page_size))\n",
+        "            position = max(start, leaf.start)\n",
     ),
     Mutant(
         "purge_takes_what_is_held",
         "tree",
-        "max(start, node.start)) if node.locks == 0 else None\n",
-        "max(start, node.start))\n",
+        "above is None or node.locks or node.children",
+        "above is None or node.children",
+        directed.held_branch_is_not_purged,
     ),
     Mutant(
-        "purge_takes_a_held_branch",
+        "purge_stops_at_a_branch",
         "tree",
-        "            if not (leaf.children or leaf.locks):\n",
-        "            if not leaf.children:\n",
-        directed.held_branch_is_not_purged,
+        "        return [above] if gone else []\n",
+        "        return []\n",
     ),
     Mutant(
         "purge_from_the_beginning",
         "tree",
-        "            return (node, max(start, node.start)) if",
-        "            return (node, node.start) if",
+        "self._cut_if_leaf(node, max(start, node.start))",
+        "self._cut_if_leaf(node, node.start)",
     ),
     Mutant(
         "purged_pages_are_copied",
@@ -126,8 +126,8 @@ USE_MUTANTS = (
     Mutant(
         "eviction_logged_once_a_path",
         "cache",
-        "        if known and self._events is None and (",
-        "        if known and (",
+        "        if known and self._events is None and self._on_leave is None:\n",
+        "        if known and self._on_leave is None:\n",
         directed.each_eviction_is_logged,
     ),
     Mutant(
