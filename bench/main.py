@@ -5,9 +5,11 @@ Knows no flag. Their one-line summaries are kept here: some of them import torch
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
+from contextlib import ExitStack
 from importlib import import_module
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 
 import click
 
@@ -23,6 +25,15 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
 
 class Benchmarks(click.Group):
     """A group whose commands are the `main` of this package's modules."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run a benchmark; SIGTERM and SIGHUP end it as an exit does, so temporary files go."""
+        with ExitStack() as handlers:
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    signal.signal(number, _leave)
+                    handlers.callback(signal.signal, number, signal.SIG_DFL)
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names, the most useful first."""
@@ -40,6 +51,10 @@ class Benchmarks(click.Group):
         """The list of `--help`, without an import."""
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 bench = Benchmarks(

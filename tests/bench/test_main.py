@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -98,3 +99,21 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors.strip()) == (INTERRUPTED, "", "")
     assert set(tmp_path.iterdir()) == {Path(trace)}
+
+
+def test_a_killed_replay_leaves_no_copy_of_standard_input(tmp_path: Path) -> None:
+    """SIGTERM while it reads: the spooled traffic goes, and the exit code tells."""
+    process = subprocess.Popen(
+        [*COMMAND, "bench", "replay", "-"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    deadline = time.monotonic() + 60
+    while not any(tmp_path.iterdir()):
+        assert time.monotonic() < deadline, "nothing was spooled"
+        time.sleep(0.05)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not any(tmp_path.iterdir())
