@@ -40,7 +40,13 @@ def test_values(tmp_path: Path) -> None:
 
 def test_every_flag_is_a_key(tmp_path: Path) -> None:
     """Each flag can be set in the file."""
-    values = {"boolean": "true", "integer range": "1", "float range": "0.5", "text": '"1"'}
+    values = {
+        "boolean": "true",
+        "integer range": "1",
+        "float range": "0.5",
+        "text": '"1"',
+        "choice": '"lru"',
+    }
     for option in OPTIONS:
         text = f"{flag_name(option)} = {values[option.type.name]}"
         assert list(load(tmp_path / "c.toml", text)) == [option.name]
