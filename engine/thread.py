@@ -37,7 +37,7 @@ class EngineThread:
 
     When a step raises, every open stream and every later call gets EngineStopped with the
     failure as its cause; the engine is not used again. `snapshot` is as of the last step that
-    had events.
+    had events. While it runs, the process's garbage collector is in its hands (`collector.py`).
     """
 
     def __init__(self, engine: Engine) -> None:
