@@ -29,6 +29,31 @@ _PAGE_SIZE = 16
 _POLICIES = ("lru", "chat")
 CHATS = "messages"
 """The format whose lines are whole chats."""
+FORMATS_EPILOG = """
+\b
+Formats of TRACE, an example line each:
+\b
+mooncake: a request, its prompt as hashes of blocks
+  {"hash_ids":[0,1,2],"input_length":1300,"timestamp":27000}
+  Optional: timestamp, conversation, turn; block_size (tokens of a block, in
+  the first line; else deduced). Hashes are all whole numbers or all text.
+\b
+messages: a whole chat; each of its questions is a request
+  {"id":"c1","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello!"}]}
+  Optional: id or conversation, time. Or as ShareGPT has it:
+  {"conversations":[{"from":"human","value":"Hi"},{"from":"gpt","value":"Hello!"}]}
+\b
+tokens: a request as token ids, or an event between requests
+  {"time":3.5,"conversation":"c1","tokens":[1,2,3],"output":[4,5]}
+  {"time":9.0,"conversation":"c1","event":"closed"}
+  Optional: time, output; of a request also conversation, turn (1, 2, ...) and
+  superseded (from which token on it replaces what its conversation had).
+  Events: queued, connected, away, disconnected, typing, closed.
+\b
+Times: a number in milliseconds (mooncake) or seconds (the others), or a date
+in ISO 8601; on every line or on none. time may be called timestamp, and
+conversation conversation_id, session, session_id or chat_id.
+"""
 
 
 def _capacities(
@@ -44,7 +69,10 @@ def _capacities(
     return tuple(sorted(sizes, key=lambda size: float("inf") if size is None else size))
 
 
-@click.command(short_help="How well a prefix cache would serve a trace of your traffic.")
+@click.command(
+    short_help="How well a prefix cache would serve a trace of your traffic.",
+    epilog=FORMATS_EPILOG,
+)
 @click.argument("trace", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option(
     "--format",
@@ -122,13 +150,18 @@ def main(
 
     No GPU and no model is needed. TRACE has a JSON object per line, plain or packed by gzip, xz
     or bzip2; - is standard input. Its lines are hashes of blocks (hash_ids), chats (messages) or
-    token ids. Rates are fractions of the input tokens.
+    token ids; the end of this help shows each. Rates are fractions of the input tokens.
 
     Each cache stands beside an infinite one, the best possible of its size (it knows the future)
     and an independent LRU. A damaged line is told by its number; then the exit code is 1.
     """
     if policies is not None and "ours" not in engines:
         raise click.UsageError("--policy is for the engine `ours`, which --engine leaves out")
+    if last_turn and (concurrency or 1) > 1:
+        raise click.UsageError(
+            f"--concurrency {concurrency}: with --last-turn each chat is one request, so that none"
+            " take turns; leave one of the two out"
+        )
     _check_report(html, trace)
     try:
         opened = open_trace(

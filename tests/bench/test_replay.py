@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from radixchat.bench.replay import main
+from radixchat.bench.trace import FORMATS, open_trace
 from radixchat.tests.bench.trace_files import growing_chats, trace_file
 
 
@@ -131,6 +132,7 @@ def test_chats_may_take_turns(chats: str) -> None:
         (["--tokenizer", "words"], "--tokenizer is for traces of chats"),
         (["--concurrency", "2"], "--concurrency is for traces of chats"),
         (["--last-turn"], "--last-turn is for traces of chats"),
+        (["--last-turn", "--concurrency", "2"], "--concurrency 2: with --last-turn each chat is"),
         (["--html", "no/such/folder.html"], "there is no folder no/such"),
     ],
 )
@@ -199,3 +201,17 @@ def test_no_limit_is_none_for_a_simulation(tmp_path: Path) -> None:
     path = trace_file(tmp_path / "t.jsonl", lines)
     (arm,) = arms(path, "--capacity", "inf", "--engine", "llamacpp")
     assert arm["hit_rate"] == arm["infinite"]
+
+
+def test_the_help_shows_lines_that_are_read(tmp_path: Path) -> None:
+    """Each format by name, and every example is a whole line that is read as it."""
+    shown = [line.strip() for line in replay("--help").stdout.splitlines()]
+    found = []
+    for line in shown:
+        if line.startswith("{"):
+            trace = open_trace(trace_file(tmp_path / "t.jsonl", [json.loads(line)]))
+            assert len(list(trace)) == 1
+            found.append(trace.format)
+    assert found == ["mooncake", "messages", "messages", "tokens", "tokens"]
+    for name in FORMATS:
+        assert any(line.startswith(f"{name}: ") for line in shown)
