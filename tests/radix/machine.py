@@ -44,7 +44,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @initialize(
         which=ANY,
-        num_pages=st.sampled_from([14, 6, 25, 10, 40, 18, 4, 8, 30, 400, 3, 2, 1]),
+        num_pages=st.sampled_from([14, 6, 25, 10, 40, 18, 4, 8, 30, 120, 3, 2, 1]),
         trunk=st.lists(st.integers(0, 1), min_size=12, max_size=60),
     )
     def start(self, which: int, num_pages: int, trunk: list[int]) -> None:

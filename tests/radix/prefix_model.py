@@ -7,19 +7,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from radixchat.tests.radix.prefix_numbers import Above, PrefixNumbers
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """The uses of one cached prefix: the number of the last release, and whose they were."""
+    """The uses of a cached prefix: the number of the last release, and whose they were.
+
+    Prefixes that were always used together have one and the same.
+    """
 
     stamp: int  # before the first use: that of the commit
     uses: int = 0
     last: str | None = None
-    users: set[str | None] = field(default_factory=set)
+    users: frozenset[str | None] = frozenset()
 
 
 class PrefixModel:
@@ -37,19 +40,22 @@ class PrefixModel:
 
     def store(self, prefixes: Iterable[int]) -> None:
         """These are new."""
+        past = Past(self._releases)
         for prefix in prefixes:
-            self.cached[prefix] = Past(self._releases)
+            self.cached[prefix] = past
             self.lost.discard(prefix)
             self.evicted.discard(prefix)
 
     def use(self, prefixes: Iterable[int], conversation: str | None) -> None:
         """A request that held these was released."""
         self._releases += 1
+        later: dict[Past, Past] = {}
         for prefix in prefixes:
             past = self.cached[prefix]
-            past.stamp, past.last = self._releases, conversation
-            past.uses += 1
-            past.users.add(conversation)
+            if past not in later:
+                users = past.users | {conversation}
+                later[past] = Past(self._releases, past.uses + 1, conversation, users)
+            self.cached[prefix] = later[past]
 
     def keep(self, left: set[int]) -> None:
         """All but these were evicted."""
@@ -59,10 +65,10 @@ class PrefixModel:
         self.cached = {prefix: self.cached[prefix] for prefix in left}
 
     def forget(self, path: list[int], left: set[int]) -> None:
-        """A path was purged, and all but these are gone."""
-        gone = self.cached.keys() - left
+        """A path was purged: all but these are gone; what followed those is forgotten too."""
+        gone = {path[-1], *(self.cached.keys() - left)}
         self.keep(left)
-        self.evicted -= {*path, *self.below(path[-1]), *gone}
+        self.evicted -= {*path, *gone, *self.below(gone)}
 
     def length(self, path: list[int]) -> int:
         """How many of a path are cached."""
@@ -72,10 +78,10 @@ class PrefixModel:
         """How many cached prefixes are one token longer, for each prefix or namespace."""
         return Counter(self._numbers.parents[prefix] for prefix in self.cached)
 
-    def below(self, top: int) -> set[int]:
-        """Every known prefix that continues one."""
-        below = {top}
+    def below(self, tops: set[int]) -> set[int]:
+        """Every known prefix that continues one of these."""
+        below = set(tops)
         for prefix, above in self._numbers.parents.items():  # parents come first
             if above in below:
                 below.add(prefix)
-        return below - {top}
+        return below - tops

@@ -168,7 +168,7 @@ class Simulation:
         if self.cache.page_size == 1:
             own = {prefix for prefix in left if self.model.cached[prefix].users == {conversation}}
             assert after >= own - self._held(), "left, and not flagged"
-        below = self.model.below(path[-1]) if length == len(tokens) else set()
+        below = self.model.below({path[-1]}) if length == len(tokens) else set()
         assert after - before <= left | below, "flagged, and not left"
 
     def purge(self, tokens: list[int], start: int, conversation: str, namespace: bytes) -> None:
@@ -252,17 +252,15 @@ class Simulation:
     def _look(self) -> None:
         """Walk the tree once; each node's pages hold all tokens of the path that they touch."""
         self._view = TreeView(self.tree, self.numbers)
-        for held in self._view.pages:
-            assert self.store.holds(held.page, held.path), "a node's page has another's K/V"
+        for page, prefixes in self._view.held_pages():
+            assert self.store.holds(page, prefixes), "a node's page has another's K/V"
 
     def _check_uses(self) -> None:
         """What is known of each page's last use covers its tokens; with one a page, it is exact."""
-        exact = self.cache.page_size == 1
         for use, own in self._view.uses():
-            for prefix in own:
-                past = self.model.cached[prefix]
+            for past in {self.model.cached[prefix] for prefix in own}:
                 shared, reused = len(past.users) > 1, past.uses > 1
-                if exact:
+                if self.cache.page_size == 1:
                     assert use.stamp == past.stamp, "used at another time"
                     assert (use.reused, use.shared) == (reused, shared), "flagged wrongly"
                     assert use.conversation == past.last, "another's"
@@ -301,11 +299,17 @@ class Simulation:
 
     def snapshot(self) -> object:
         """Everything that a refused or read-only operation must leave alone."""
+        views = TreeView(self.tree, self.numbers).nodes
         nodes = [
-            (path, tuple(node.pages), node.locks, node.use, node.marks, node.ticket > 0)
-            for path, node in sorted(
-                TreeView(self.tree, self.numbers).nodes, key=lambda found: found[0]
+            (
+                view.path,
+                view.pages,
+                view.locks,
+                view.node.use,
+                view.node.marks,
+                view.node.ticket > 0,
             )
+            for view in sorted(views, key=lambda view: view.path)
         ]
         tables = [(list(r.allocation.pages), list(r.allocation.copies)) for r in self.running]
         return nodes, list(self.pool._free), list(self.pool._references), tables, self.tree._now
@@ -315,10 +319,10 @@ class Simulation:
         if needed <= free:
             assert self.cache.num_free_pages == free - needed, "evicted without need"
             return
-        before = self._view.contents
+        before = self._view.contents()
         self._look()
         left = self._view.prefixes
-        gone = before.keys() - self._view.contents.keys()
+        gone = before.keys() - self._view.contents().keys()
         spare = self.cache.num_free_pages
         merged = any(before[page] & left for page in gone)
         assert spare == 0 or (spare == 1 and merged), "evicted more than needed"
@@ -329,10 +333,10 @@ class Simulation:
         self.model.keep(self._view.prefixes)
         if not self.least_recent_first:
             return
-        for path, node in self._view.nodes:
-            if not node.locks and not node.children and node.parent is not None:
-                tip = (node.end - 1) // self.cache.page_size * self.cache.page_size
-                used = max(self.model.cached[prefix].stamp for prefix in path[tip:])
+        for view in self._view.nodes:
+            if view.is_leaf and view.pages and not view.locks:
+                tip = (len(view.path) - 1) // self.cache.page_size * self.cache.page_size
+                used = max(self.model.cached[prefix].stamp for prefix in view.path[tip:])
                 assert used >= lost, "not the least recently used"
 
     def _superseded(self) -> set[int]:
@@ -350,7 +354,7 @@ class Simulation:
     def _held_pages(self, matched: list[int]) -> set[int]:
         """Pages that are not to be had while these prefixes are matched: all that anybody needs."""
         pages = {page for request in self.running for page in request.allocation.pages}
-        return pages | self._view.pinned(set(matched))
+        return pages | self._view.pinned(matched)
 
     def _committed(self, request: Running) -> list[int]:
         return request.path[: request.allocation.num_committed]

@@ -1,4 +1,4 @@
-"""`TreeView`: what a tree holds at one moment, in prefixes, which a model can be compared with.
+"""`TreeView`: what a tree held at one moment, in prefixes, which a model can be compared with.
 
 One walk serves everything that is checked after an operation. Nodes are read, never changed.
 """
@@ -15,59 +15,89 @@ from radixchat.tests.radix.prefix_numbers import PrefixNumbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class HeldPage:
-    """What one node keeps in one page.
+class NodeView:
+    """A node as it was: path: all prefixes down to its end. own: those that end in it.
 
-    path: all tokens of the page, as prefixes, up to the end of the node. own: those of them that
-    are the node's own.
+    uses: its runs of pages by their last use, each with the node's own prefixes; none while it
+    is locked, for then it is in use.
     """
 
     node: Node
-    page: int
-    index: int
     path: list[int]
-    own: list[int]
+    start: int
+    pages: list[int]
+    locks: int
+    is_leaf: bool
+    uses: list[tuple[Use, list[int]]]
+
+    @property
+    def own(self) -> list[int]:
+        """The prefixes that end in it."""
+        return self.path[self.start :]
 
 
 class TreeView:
-    """nodes: each with the prefixes of its path, parents first, roots too. pages: of all nodes."""
+    """nodes: parents first, roots too. prefixes: of all nodes."""
 
     def __init__(self, tree: RadixTree, numbers: PrefixNumbers) -> None:
         self.page_size = tree.page_size
-        self.nodes: list[tuple[list[int], Node]] = []
+        self.nodes: list[NodeView] = []
         paths: dict[Node, list[int]] = {}
         for node in tree.nodes():
             if node.parent is None:
-                paths[node] = []
+                path = paths[node] = []
             else:
                 above = paths[node.parent]
                 begin = above[-1] if above else tree.path(node)[0]
-                paths[node] = above + numbers.of_encoded(bytes(node.key), begin)
-            self.nodes.append((paths[node], node))
-        self.pages = list(self._held_pages())
-        self.contents: dict[int, set[int]] = {}  # of each page the prefixes of any node's own
-        for held in self.pages:
-            self.contents.setdefault(held.page, set()).update(held.own)
-        self.prefixes: set[int] = set().union(*self.contents.values())
+                path = paths[node] = above + numbers.of_encoded(bytes(node.key), begin)
+            pages = node.pages.tolist()
+            uses = [] if node.locks else self._uses(node, path)
+            view = NodeView(node, path, node.start, pages, node.locks, not node.children, uses)
+            self.nodes.append(view)
+        self.prefixes: set[int] = set().union(*(view.own for view in self.nodes))
 
-    def _held_pages(self) -> Iterator[HeldPage]:
-        size = self.page_size
-        for path, node in self.nodes:
-            for index, page in enumerate(node.pages, node.start // size):
-                begin = index * size
-                held = path[begin : begin + size]
-                yield HeldPage(node, page, index, held, held[max(0, node.start - begin) :])
+    def _uses(self, node: Node, path: list[int]) -> list[tuple[Use, list[int]]]:
+        """Pages below the index of a mark were last in its use."""
+        size, begin = self.page_size, node.start
+        uses: list[tuple[Use, list[int]]] = []
+        for index, use in node.marks:
+            uses.append((use, path[begin : index * size]))
+            begin = index * size
+        if node.parent is not None:
+            uses.append((node.use, path[begin:]))
+        return uses
 
     def uses(self) -> Iterator[tuple[Use, list[int]]]:
-        """For each page of an unheld node: its last use, and the prefixes of the node's own."""
-        for held in self.pages:
-            if held.node.locks == 0:
-                marks = held.node.marks
-                use = next((use for index, use in marks if held.index < index), held.node.use)
-                yield use, held.own
+        """The last use of each run of pages in unheld nodes, and the prefixes that it is of."""
+        for view in self.nodes:
+            yield from view.uses
 
-    def pinned(self, matched: set[int]) -> set[int]:
-        """Pages that are not to be had while these prefixes are matched."""
-        return {
-            held.page for held in self.pages if held.node.locks or not matched.isdisjoint(held.own)
-        }
+    def held_pages(self) -> Iterator[tuple[int, list[int]]]:
+        """Each page of each node, and what must be in it: all of the path at that index."""
+        size = self.page_size
+        for view in self.nodes:
+            begin = view.start - view.start % size
+            for page in view.pages:
+                yield page, view.path[begin : begin + size]
+                begin += size
+
+    def contents(self) -> dict[int, set[int]]:
+        """Of each page the prefixes for which some node keeps it."""
+        size = self.page_size
+        contents: dict[int, set[int]] = {}
+        for view in self.nodes:
+            for index, page in enumerate(view.pages, view.start // size):
+                own = view.path[max(view.start, index * size) : (index + 1) * size]
+                contents.setdefault(page, set()).update(own)
+        return contents
+
+    def pinned(self, matched: list[int]) -> set[int]:
+        """Pages that are not to be had while this path is matched."""
+        size, pages, wanted = self.page_size, set[int](), set(matched)
+        for view in self.nodes:
+            if view.locks:
+                pages.update(view.pages)
+            elif not wanted.isdisjoint(view.own):
+                end = min(len(matched), len(view.path))
+                pages.update(view.pages[: -(-end // size) - view.start // size])
+        return pages
