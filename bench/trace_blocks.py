@@ -3,8 +3,8 @@
     {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, …]}
 
     input_length   tokens of the prompt, 1 or more
-    hash_ids       one id per block, whole numbers of 64 bits or text; two prompts share a block
-                   where their ids are equal
+    hash_ids       one id per block, whole numbers of 64 bits or text, all of a trace the same;
+                   two prompts share a block where their ids are equal
     timestamp      milliseconds, or a date; on every line or on none
     conversation, turn   may be given, as in a token trace; Mooncake's own traces have neither
     output_length  not used: the trace does not tell what the answer's blocks were
@@ -69,12 +69,17 @@ class BlockReader:
                 f"input_length {length} is {needed} blocks of {self.unit_tokens} tokens, but "
                 f"hash_ids has {len(hashes)}; is it another block size, or cut off?"
             )
+        # The table's first id tells what all of them are: 1 and "1" would be two blocks.
+        kind = type(next(iter(numbers or hashes), None))
         for value in hashes:
             whole = type(value) is int and -(2**63) <= value < 2**64
             if not whole and not isinstance(value, str):
                 raise line.error(
                     f"hash_ids has {shown(value)}; a whole number of 64 bits or text is needed"
                 )
+            if type(value) is not kind:
+                before = "whole numbers" if kind is int else "text"
+                raise line.error(f"hash_ids has {shown(value)}, but the ids before are {before}")
         ids = (numbers.setdefault(value, len(numbers)) for value in hashes)
         return length, np.fromiter(ids, np.int32, len(hashes))
 

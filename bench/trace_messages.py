@@ -3,8 +3,9 @@
     {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}
     {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}
 
-`content` is text, or OpenAI's list of parts, which must be text; null is no text. The tool calls
-of an assistant's message are their JSON, after its text. Owns these forms; knows no token.
+`content` is text, or OpenAI's list of parts, which must be text; null is no text, of the assistant
+and of tools only. It may be left out beside `tool_calls`, which are their JSON, after the text.
+Owns these forms; knows no token.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from radixchat.bench.trace_line import TraceLine, shown
 from radixchat.engine.prompt import ChatMessage
 
+_MAY_BE_NULL = ("assistant", "tool")
 CHAT_FIELDS = ("messages", "conversations")
 
 ROLES = {role: role for role in ("system", "developer", "user", "assistant", "tool")} | {
@@ -50,8 +52,15 @@ def _message(line: TraceLine, where: str, value: Any) -> ChatMessage:
     role = value.get(role_name)
     if not isinstance(role, str) or role not in roles:
         raise line.error(f"{where}.{role_name} is {shown(role)}; one of {', '.join(roles)}")
-    text = _text(line, f"{where}.{content_name}", value.get(content_name))
     calls = value.get("tool_calls")
+    content = value.get(content_name)
+    nullable = content_name in value and roles[role] in _MAY_BE_NULL
+    if content is None and calls is None and not nullable:
+        raise line.error(
+            f"{where}.{content_name} is missing, its fields are {shown(', '.join(value))}; text or"
+            " a list of parts is needed"
+        )
+    text = _text(line, f"{where}.{content_name}", content)
     try:
         if calls is not None:
             text += json.dumps(calls, ensure_ascii=False, separators=(",", ":"))

@@ -16,11 +16,14 @@ def prompt(length: int, *hashes: object, **more: object) -> dict[str, Any]:
 
 
 def test_equal_hashes_are_equal_units() -> None:
-    """Whatever they are: large, negative or text; 1 and "1" are two."""
+    """Whatever they are: large and negative, or text."""
     reader = BlockReader(16, None)
-    lines = trace_lines(
-        prompt(40, 2**64 - 1, -5, "ab"), prompt(33, 2**64 - 1, "ab", 1), prompt(1, "1")
-    )
+    for a, b, c, d, e in ((2**64 - 1, -5, 7, 1, 0), ("ab", "", "7", "1", "ä")):
+        _read_five(reader, a, b, c, d, e)
+
+
+def _read_five(reader: BlockReader, a: object, b: object, c: object, d: object, e: object) -> None:
+    lines = trace_lines(prompt(40, a, b, c), prompt(33, a, c, d), prompt(1, e))
     first, second, third = reader.read(lines)
     assert [list(r.prompt) for r in (first, second, third)] == [[0, 1, 2], [0, 2, 3], [4]]
     assert [r.num_tokens for r in (first, second, third)] == [40, 33, 1]
@@ -90,6 +93,8 @@ def test_a_size_that_cannot_be_found_is_told(
         (prompt(17, 1), "input_length 17 is 2 blocks of 16 tokens, but hash_ids has 1"),
         (prompt(3, 1.5), "hash_ids has 1.5; a whole number of 64 bits or text"),
         (prompt(3, True), "hash_ids has true"),
+        (prompt(3, "1"), 'hash_ids has "1", but the ids before are whole numbers'),
+        (prompt(17, 2, "2"), 'hash_ids has "2", but the ids before are whole numbers'),
         (prompt(3, None), "hash_ids has missing"),
         (prompt(3, 2**64), "hash_ids has 18446744073709551616"),
         (prompt(3, 1, timestamp="noon"), 'timestamp is "noon"; 1/1000 seconds'),

@@ -23,6 +23,8 @@ def test_openai_messages() -> None:
         {"role": "user", "content": "Mix.", "name": "someone"},
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "content": "done", "tool_call_id": "1"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "content": None},
         {"role": "function", "content": ""},
         {"role": "developer", "content": []},
     ]
@@ -31,6 +33,8 @@ def test_openai_messages() -> None:
         ("user", "Mix."),
         ("assistant", '[{"id":"1","function":{"name":"mix","arguments":"{}"}}]'),
         ("tool", "done"),
+        ("assistant", '[{"id":"1","function":{"name":"mix","arguments":"{}"}}]'),
+        ("tool", ""),
         ("tool", ""),
         ("developer", ""),
     ]
@@ -53,6 +57,12 @@ def test_sharegpt_conversations() -> None:
         ([{"role": "human", "content": "Hi"}], r'messages\[0\].role is "human"; one of'),
         ([{"role": ["user"], "content": "Hi"}], r"messages\[0\].role is a list of 1"),
         ([{"from": "alien", "value": "Hi"}], r'messages\[0\].from is "alien"; one of .*human'),
+        (
+            [{"role": "assistant", "contents": "Hi"}],
+            r'messages\[0\].content is missing, its fields are "role, contents"; text or',
+        ),
+        ([{"role": "user", "content": None}], r"messages\[0\].content is missing"),
+        ([{"from": "gpt"}], r"messages\[0\].value is missing"),
         ([{"role": "user", "content": 7}], r"messages\[0\].content is 7; text or a list"),
         ([{"role": "user", "content": "\udfff"}], r"messages\[0\] is not Unicode: half a sur"),
         (
