@@ -31,9 +31,14 @@ def parse_tokens(text: str) -> int | None:
 
 
 def show_tokens(tokens: int | None) -> str:
-    """A number of tokens in at most six characters, with four digits: 2.56M, 144.8M, 512k; inf."""
+    """A number of tokens in at most six characters: 2.56M, 144.8M, 512k, and whole below 10k; inf.
+
+    What has a suffix is rounded to four digits.
+    """
     if tokens is None:
         return "inf"
+    if tokens < 10_000:
+        return f"{tokens:,}"
     for suffix, size in (("", 1), ("k", 10**3), ("M", 10**6), ("G", 10**9)):
         # 999,950 shows as 1M, not as 1000k.
         if float(f"{tokens / size:.4g}") < 1000 or suffix == "G":
@@ -41,7 +46,11 @@ def show_tokens(tokens: int | None) -> str:
     raise AssertionError(tokens)
 
 
-def default_capacities(distinct_tokens: int, least: int) -> list[int | None]:
-    """DEFAULT_SHARES of a trace's distinct tokens, to two digits, none below `least`; ascending."""
+def default_capacities(distinct_tokens: int, least: int, roomy: int) -> list[int | None]:
+    """DEFAULT_SHARES of a trace's distinct tokens, to two digits, none below `least`; ascending.
+
+    roomy: what the largest request needs; it comes along where all the others are smaller.
+    """
     shares = (float(f"{distinct_tokens * share:.2g}") for share in DEFAULT_SHARES)
-    return [*sorted({max(least, int(share)) for share in shares})]
+    sizes = {max(least, int(share)) for share in shares}
+    return [*sorted(sizes | {max(roomy, *sizes)})]

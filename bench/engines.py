@@ -15,7 +15,7 @@ from radixchat.bench.vllm_blocks import VllmBlocks
 
 ENGINE_NAMES = ("ours", "vllm", "sglang", "tgi", "llamacpp")
 
-_LLAMACPP_SLOTS = 4  # llama-server's default for --parallel
+LLAMACPP_SLOTS = 4  # llama-server's default for --parallel; each holds as many units of its own
 
 
 def make_arm(engine: str, *, capacity_units: int, page_size: int, policy: str = "lru") -> CacheArm:
@@ -39,6 +39,6 @@ def make_arm(engine: str, *, capacity_units: int, page_size: int, policy: str = 
         case "tgi":
             return TgiPrompts(capacity_units)
         case "llamacpp":
-            return LlamaCppSlots(capacity_units, _LLAMACPP_SLOTS, host_units=capacity_units)
+            return LlamaCppSlots(capacity_units, LLAMACPP_SLOTS, host_units=capacity_units)
         case _:
             return OurCache(capacity_units // page_size, page_size, policy)

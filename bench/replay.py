@@ -88,7 +88,7 @@ def _capacities(
     metavar="TOKENS,…",
     callback=_capacities,
     help="Cache sizes in tokens: 512k,1M,2.5M,inf.  [default: 5, 10, 20 and 50 % of the distinct"
-    " tokens]",
+    " tokens, or what the largest request needs]",
 )
 @click.option(
     "--policy",

@@ -28,6 +28,7 @@ class Census:
         self._conversations: set[str] = set()
         self._namespaces: set[bytes] = set()
         self._longest_path = 0
+        self._keeps_replies = False
 
     def counted(self, items: Iterable[TraceItem]) -> Iterator[TraceItem]:
         """The same items, each counted on its way."""
@@ -37,6 +38,8 @@ class Census:
                 self._turns.append(min(item.turn, LAST_TURN))
                 self._namespaces.add(item.namespace)
                 self._longest_path = max(self._longest_path, len(item.prompt) + len(item.output))
+                # The last unit of a reply is never computed, so that one alone leaves nothing.
+                self._keeps_replies |= len(item.output) > 1
                 if item.conversation is not None:
                     self._conversations.add(item.conversation)
             yield item
@@ -59,11 +62,17 @@ class Census:
             requests=len(self),
             tokens=self.tokens,
             distinct_tokens=distinct_units * self._unit_tokens,
+            keeps_replies=self._keeps_replies,
             longest_tokens=max(self._num_tokens),
             conversations=len(self._conversations),
             namespaces=len(self._namespaces),
+            quiet_lines=trace.quiet_lines,
             taking_turns=taking_turns,
         )
+
+    def roomy_units(self, page_size: int) -> int:
+        """What the largest request needs, prompt and reply, in whole pages of `page_size` units."""
+        return -(-self._longest_path // page_size) * page_size
 
     def unlimited_units(self, distinct_units: int, page_size: int) -> int:
         """Units that no cache of this trace needs more than, whatever its pages.

@@ -18,7 +18,8 @@ class TraceFacts:
 
     unit_tokens: tokens in what is compared, the block of a block-hash trace, else 1.
     distinct_tokens: what an infinite cache holds at the end, prompts and kept replies.
-    longest_tokens: the longest prompt. conversations: 0 where the trace tells of none.
+    keeps_replies: whether any reply was kept. longest_tokens: the longest prompt. conversations: 0
+    where the trace tells of none. quiet_lines: chats that ask for nothing.
     taking_turns: how many chats took turns, where that had to be decided; else None.
     """
 
@@ -28,9 +29,11 @@ class TraceFacts:
     requests: int
     tokens: int
     distinct_tokens: int
+    keeps_replies: bool
     longest_tokens: int
     conversations: int
     namespaces: int
+    quiet_lines: int
     taking_turns: int | None
 
 
@@ -51,8 +54,9 @@ class ArmResult:
     page_size and capacity_tokens in tokens, no limit is None. reference_lru: an independent LRU.
     optimum: the best that any policy could have done, knowing the future. The times are means, per
     match, per insert, per evicted page. index_bytes_per_token: of the tokens cached at the end.
-    too_long: requests that could never fit; they count as missed. ignores: what the
-    simulation of another engine leaves out; empty for our own cache, which is the real one.
+    too_long: requests that could never fit; they count as missed. roomy_tokens: a capacity into
+    which each would fit, with its reply, in whole pages. ignores: what the simulation of another
+    engine leaves out; empty for our own cache, which is the real one.
     """
 
     engine: str
@@ -70,6 +74,7 @@ class ArmResult:
     index_bytes_per_token: float | None
     per_turn: tuple[TurnRate, ...] | None
     too_long: int
+    roomy_tokens: int
     ignores: str
 
     @property

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from radixchat.bench.arm import CacheArm
 from radixchat.bench.capacity import default_capacities, show_tokens
-from radixchat.bench.engines import make_arm
+from radixchat.bench.engines import LLAMACPP_SLOTS, make_arm
+from radixchat.bench.llamacpp_slots import LlamaCppSlots
 from radixchat.bench.oracles import OfflineOptimum
 from radixchat.bench.ours import OurCache
 from radixchat.bench.provenance import commit, machine
@@ -52,10 +53,12 @@ def replay(trace: Trace, plan: ReplayPlan, watch: Watch) -> ReplayResult:
     census = Census(trace.unit_tokens)
     optimum = OfflineOptimum(census.counted(watch("reading the trace", trace, None)))
     if not len(census):
-        raise TraceError(trace.name, 0, "the trace holds no request")
+        quiet = f"; {trace.quiet_lines:,} of its lines ask nothing" if trace.quiet_lines else ""
+        raise TraceError(trace.name, 0, f"the trace holds no request{quiet}")
     facts = census.facts(trace, optimum.distinct_units, plan.taking_turns)
     least = plan.page_size * trace.unit_tokens
-    capacities = plan.capacities or default_capacities(facts.distinct_tokens, least)
+    roomy = census.roomy_units(plan.page_size) * trace.unit_tokens
+    capacities = plan.capacities or default_capacities(facts.distinct_tokens, least, roomy)
     passes = _Passes(trace, plan, watch, census, optimum)
     arms = tuple(arm for capacity in capacities for arm in passes.at(capacity))
     chosen = plan.capacities is not None
@@ -115,6 +118,7 @@ class _Passes:
         ours = arm if isinstance(arm, OurCache) else None
         bytes_per_unit = ours.index_bytes_per_unit() if ours else None
         unit = self._trace.unit_tokens
+        parts = LLAMACPP_SLOTS if isinstance(arm, LlamaCppSlots) else 1
         return ArmResult(
             engine=arm.name,
             policy=policy,
@@ -131,6 +135,7 @@ class _Passes:
             index_bytes_per_token=None if bytes_per_unit is None else bytes_per_unit / unit,
             per_turn=self._census.per_turn(cached_units),
             too_long=arm.too_long,
+            roomy_tokens=self._census.roomy_units(self._plan.page_size) * parts * unit,
             ignores=arm.ignores,
         )
 

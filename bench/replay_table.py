@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from radixchat.bench.capacity import DEFAULT_SHARES, show_tokens
 from radixchat.bench.replay_result import LAST_TURN, ArmResult, ReplayResult, TraceFacts
-from radixchat.bench.replay_summary import percent, sentences
+from radixchat.bench.replay_summary import counted, percent, sentences
 from radixchat.chat_cli.control_characters import neutral_line
 
 WIDTH = 100
@@ -28,11 +28,18 @@ _HEAD = (
     ("index", "B/token"),
 )
 _LEFT = frozenset({1})
+COLUMNS = (
+    "A prompt's last token is always computed. Evicted tokens: those that had to make room.",
+    "µs: mean time to match a prompt, to insert (commit) a prompt or a reply, to evict a page.",
+    "Index B/token: its bytes per token cached at the end, notes on conversations included.",
+)
+"""What the columns mean, a line each."""
 
 
 def replay_text(result: ReplayResult) -> str:
     """The whole text, without a last line break."""
-    parts = [facts_text(result), "", *table(_HEAD, _rows(result))]
+    parts = [facts_text(result), "", *table(_HEAD, _rows(result)), ""]
+    parts += [_wrapped(line) for line in COLUMNS]
     if any(arm.per_turn for arm in result.arms):
         parts += ["", "Hit rate by turn of the conversation:", "", *_turn_table(result)]
     parts += ["", *(_wrapped(note) for note in notes(result))]
@@ -48,7 +55,8 @@ def facts_text(result: ReplayResult) -> str:
     if not result.chosen_capacities:
         shares = ", ".join(f"{100 * share:.0f}" for share in DEFAULT_SHARES)
         lines.append(
-            f"No --capacity was given: {shares} % of the distinct tokens, rounded, are tried."
+            f"No --capacity was given: {shares} % of the distinct tokens, rounded, are tried; if"
+            " none of them holds the largest request, a size that does as well."
         )
     if result.facts.taking_turns == 1:
         lines.append(
@@ -61,20 +69,25 @@ def facts_text(result: ReplayResult) -> str:
 def fact_list(facts: TraceFacts) -> list[str]:
     """The trace in numbers, one to a phrase."""
     mean = facts.tokens / facts.requests
+    tokens, distinct = facts.tokens, facts.distinct_tokens
+    replies = ", kept replies included" if facts.keeps_replies else ""
     found = [
-        f"{facts.requests:,} requests",
-        f"{show_tokens(facts.tokens)} input tokens, {mean:,.0f} a request,"
+        counted(facts.requests, "request"),
+        f"{counted(tokens, 'input token', show_tokens(tokens))}, {mean:,.0f} a request,"
         f" at most {facts.longest_tokens:,}",
-        f"{show_tokens(facts.distinct_tokens)} distinct tokens, kept replies included",
+        counted(distinct, "distinct token", show_tokens(distinct)) + replies,
     ]
     if facts.unit_tokens > 1:
         found.append(f"blocks of {facts.unit_tokens} tokens")
     if facts.conversations:
-        found.append(f"{facts.conversations:,} conversations")
+        found.append(counted(facts.conversations, "conversation"))
     if (facts.taking_turns or 0) > 1:
         found.append(f"{facts.taking_turns:,} of them taking turns")
     if facts.namespaces > 1:
         found.append(f"{facts.namespaces:,} namespaces")
+    if facts.quiet_lines:
+        ask = "asks" if facts.quiet_lines == 1 else "ask"
+        found.append(f"{counted(facts.quiet_lines, 'line')} {ask} nothing")
     return found
 
 
@@ -82,10 +95,16 @@ def notes(result: ReplayResult) -> Iterator[str]:
     """What a reader has to know: oversized requests, what a simulation leaves out."""
     for arm in result.arms:
         if arm.too_long:
+            count = "they count" if arm.too_long > 1 else "it counts"
+            leave = "leave" if arm.too_long > 1 else "leaves"
             yield (
-                f"{arm.name}, {show_tokens(arm.capacity_tokens)} tokens: {arm.too_long:,} requests"
-                " could never fit; they count as missed and leave the cache alone."
+                f"{arm.name}, {show_tokens(arm.capacity_tokens)} tokens:"
+                f" {counted(arm.too_long, 'request')} could never fit; {count} as missed and"
+                f" {leave} the cache alone."
             )
+    roomy = max((arm.roomy_tokens for arm in result.arms if arm.too_long), default=None)
+    if roomy is not None:
+        yield f"So that every request fits, try --capacity {roomy}."
     for engine, ignores in dict.fromkeys((arm.engine, arm.ignores) for arm in result.arms):
         if ignores:
             yield f"{engine} is a simulation: {ignores}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from radixchat.bench.capacity import show_tokens
 from radixchat.bench.replay_result import ArmResult, ReplayResult
 from radixchat.bench.replay_summary import sentences, telling_capacity
-from radixchat.bench.replay_table import cells, fact_list, notes, turn_name, turn_numbers
+from radixchat.bench.replay_table import COLUMNS, cells, fact_list, notes, turn_name, turn_numbers
 from radixchat.bench.report_chart import MARKERS, Axis, Series, legend, line_chart
 from radixchat.bench.report_style import STYLE
 
@@ -164,7 +164,8 @@ def _table(result: ReplayResult) -> str:
 def _facts(result: ReplayResult) -> list[str]:
     facts = [f"format: {result.facts.format}", *fact_list(result.facts)]
     meanings = [
-        "Rates are fractions of the input tokens. A prompt's last token is always computed.",
+        "Rates are fractions of the input tokens.",
+        *COLUMNS,
         "Infinite cache: nothing is ever evicted. Offline optimum: the best that any policy can do"
         " at that size, knowing the future. Reference LRU: written independently of the index, with"
         " pages of one token, or of the trace's own blocks.",

@@ -10,7 +10,7 @@ Knows no cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from pathlib import Path
 
 from radixchat.bench.trace_blocks import BlockReader, deduce_block_tokens
@@ -50,13 +50,23 @@ class Trace:
         trace_format: str,
         unit_tokens: int,
         read: Callable[[Iterable[TraceLine]], Iterator[TraceItem]],
+        quiet: Set[int] = frozenset(),
     ) -> None:
-        """`read` makes items of a file's lines, afresh each time it is called."""
+        """`read` makes items of a file's lines, afresh each time it is called.
+
+        quiet: the numbers of the lines that it read and that ask for nothing.
+        """
         self.name = file.name
         self.format = trace_format
         self.unit_tokens = unit_tokens
         self._file = file
         self._read = read
+        self._quiet = quiet
+
+    @property
+    def quiet_lines(self) -> int:
+        """Chats without a question, which make no request; known after a whole pass."""
+        return len(self._quiet)
 
     def __iter__(self) -> Iterator[TraceItem]:
         return self.items()
@@ -106,7 +116,7 @@ def open_trace(
     if found == "tokens":
         return Trace(file, found, 1, TokenReader(keep_replies, namespace_by).read)
     chats = ChatReader(_encoder(tokenizer), keep_replies, namespace_by, last_turn, concurrency)
-    return Trace(file, found, 1, chats.read)
+    return Trace(file, found, 1, chats.read, chats.quiet)
 
 
 def _format(line: TraceLine) -> str:

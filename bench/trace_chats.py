@@ -9,15 +9,15 @@
 
 A turn is what was said since the last answer, with a user's (or a tool's) message in it: its
 request is everything up to there and the generation prompt, its output the answer that follows. A
-chat without a user's message asks for nothing. Owns that, and the order in which several chats
-take turns. Knows no tokenizer.
+chat without a user's message asks for nothing, and its line is noted. Owns that, and the order in
+which several chats take turns. Knows no tokenizer.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -46,7 +46,7 @@ class ChatReader:
     begin: makes the encoder of a new chat. keep_replies: False: the requests have no output.
     last_turn: only the last turn of a line is a request, as in the log of an API that is sent the
     whole chat each time. concurrency: so many chats take turns, one request each; a new one
-    begins when one has ended.
+    begins when one has ended. quiet: the numbers of the lines read so far that ask for nothing.
     """
 
     begin: Callable[[], ChatTokens]
@@ -54,6 +54,7 @@ class ChatReader:
     namespace_by: str | None = None
     last_turn: bool = False
     concurrency: int = 1
+    quiet: set[int] = field(default_factory=set)
 
     def read(self, lines: Iterable[TraceLine]) -> Iterator[TraceRequest]:
         """The requests; raises TraceError at a damaged line.
@@ -88,6 +89,8 @@ class ChatReader:
         conversation = line.conversation(namespace, default=own_id)
         tokens = self.begin()
         turns = list(turn_ends(messages))
+        if not turns:
+            self.quiet.add(line.number)
         for turn, (end, reply) in enumerate(turns, 1):
             if self.last_turn and turn < len(turns):
                 continue

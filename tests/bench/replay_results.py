@@ -7,7 +7,20 @@ from radixchat.bench.replay_result import ArmResult, ReplayResult, TraceFacts, T
 
 def facts(name: str = "trace.jsonl", conversations: int = 30) -> TraceFacts:
     """A trace of 1,000 requests and a million tokens, 500,000 of them distinct."""
-    return TraceFacts(name, "messages", 1, 1000, 10**6, 500_000, 4000, conversations, 1, None)
+    return TraceFacts(
+        name=name,
+        format="messages",
+        unit_tokens=1,
+        requests=1000,
+        tokens=10**6,
+        distinct_tokens=500_000,
+        keeps_replies=True,
+        longest_tokens=4000,
+        conversations=conversations,
+        namespaces=1,
+        quiet_lines=0,
+        taking_turns=None,
+    )
 
 
 def ours(policy: str, capacity: int | None, hit_rate: float, optimum: float = 0.45) -> ArmResult:
@@ -28,6 +41,7 @@ def ours(policy: str, capacity: int | None, hit_rate: float, optimum: float = 0.
         index_bytes_per_token=7.5,
         per_turn=(TurnRate(1, 900, 400_000, 0.125), TurnRate(10, 100, 600_000, 0.75)),
         too_long=0,
+        roomy_tokens=4096,
         ignores="",
     )
 
@@ -50,6 +64,7 @@ def simulated(engine: str, capacity: int | None, hit_rate: float, too_long: int 
         index_bytes_per_token=None,
         per_turn=None,
         too_long=too_long,
+        roomy_tokens=60_000,
         ignores="the weather.",
     )
 

@@ -42,6 +42,10 @@ def test_what_is_no_number_of_tokens(text: str) -> None:
     [
         (7, "7"),
         (999, "999"),
+        (1000, "1,000"),
+        (9999, "9,999"),
+        (10_000, "10k"),
+        (12_345, "12.35k"),
         (512_000, "512k"),
         (2_560_000, "2.56M"),
         (10_240_000, "10.24M"),
@@ -52,7 +56,7 @@ def test_what_is_no_number_of_tokens(text: str) -> None:
     ],
 )
 def test_what_is_shown(tokens: int | None, text: str) -> None:
-    """Four digits and a suffix."""
+    """Four digits and a suffix, except for what is short as it is."""
     assert show_tokens(tokens) == text
 
 
@@ -60,11 +64,17 @@ def test_what_is_shown(tokens: int | None, text: str) -> None:
 def test_four_digits_come_back(digits: int, suffix: str) -> None:
     """What is shown of at most four digits is read as the same number."""
     tokens = parse_tokens(f"{digits}{suffix}")
-    assert parse_tokens(show_tokens(tokens)) == tokens
+    assert parse_tokens(show_tokens(tokens).replace(",", "")) == tokens
 
 
 def test_the_capacities_of_no_choice() -> None:
     """Shares of the distinct tokens, to two digits, never below the least; no two the same."""
-    assert default_capacities(1_234_567, 16) == [62_000, 120_000, 250_000, 620_000]
-    assert default_capacities(100, 16) == [16, 20, 50]
-    assert default_capacities(1, 512) == [512]
+    assert default_capacities(1_234_567, 16, 16) == [62_000, 120_000, 250_000, 620_000]
+    assert default_capacities(100, 16, 48) == [16, 20, 50]
+    assert default_capacities(1, 512, 512) == [512]
+
+
+def test_some_default_capacity_holds_the_largest_request() -> None:
+    """It is added where no share of the distinct tokens does."""
+    assert default_capacities(100, 16, 50) == [16, 20, 50]
+    assert default_capacities(100, 16, 96) == [16, 20, 50, 96]

@@ -30,6 +30,17 @@ def test_the_facts(tmp_path: Path) -> None:
     assert (facts.name, facts.format, facts.unit_tokens) == ("trace.jsonl", "tokens", 1)
     assert (facts.requests, facts.tokens, facts.longest_tokens) == (6, 3 * (20 + 50), 50)
     assert (facts.conversations, facts.namespaces, facts.distinct_tokens) == (3, 1, 100)
+    assert (facts.keeps_replies, facts.quiet_lines) == (True, 0)
+    assert (seen.roomy_units(1), seen.roomy_units(16)) == (60, 64)
+
+
+def test_replies_that_leave_nothing(tmp_path: Path) -> None:
+    """A reply of one token is sampled and never computed: none is kept."""
+    for output, kept in (([7], False), ([7, 8], True)):
+        trace = open_trace(trace_file(tmp_path / "t", [{"tokens": [1], "output": output}]))
+        seen = Census(1)
+        assert len(list(seen.counted(trace))) == 1
+        assert seen.facts(trace, 1, None).keeps_replies == kept
 
 
 def test_signals_pass_uncounted(tmp_path: Path) -> None:

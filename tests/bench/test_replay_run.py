@@ -106,6 +106,25 @@ def test_sizes_that_nobody_chose(tmp_path: Path) -> None:
     assert run(tmp_path / "t", growing_chats(10, 4), 60).chosen_capacities
 
 
+def test_some_size_that_nobody_chose_holds_every_request(tmp_path: Path) -> None:
+    """So that a small trace isn't answered by nothing but misses."""
+    result = run(tmp_path / "t", growing_chats(1, 3), page_size=16)
+    assert result.arms[-1].capacity_tokens == result.arms[-1].roomy_tokens == 96
+    assert [bool(arm.too_long) for arm in result.arms] == [True] * (len(result.arms) - 1) + [False]
+    assert result.arms[-1].hit_rate > 0
+
+
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+def test_the_size_that_is_suggested_is_enough(tmp_path: Path, engine: str) -> None:
+    """For every engine; llama.cpp's slots each have a part of it."""
+    (small,) = run(tmp_path / "t", growing_chats(2, 3), 48, engines=(engine,), page_size=16).arms
+    assert small.too_long > 0
+    (roomy,) = run(
+        tmp_path / "t", growing_chats(2, 3), small.roomy_tokens, engines=(engine,), page_size=16
+    ).arms
+    assert roomy.too_long == 0
+
+
 def test_a_block_hash_trace_counts_its_blocks(tmp_path: Path) -> None:
     """Capacity and pages are given in tokens, whatever a unit is."""
     lines: list[dict[str, object]] = [
@@ -123,6 +142,14 @@ def test_a_trace_without_requests(tmp_path: Path) -> None:
     """It is refused by name."""
     with pytest.raises(TraceError, match=r"t: .*holds no request"):
         run(tmp_path / "t", [{"event": "typing", "conversation": "a"}], 64)
+    with pytest.raises(TraceError, match=r"holds no request; 2 of its lines ask nothing"):
+        run(tmp_path / "t", [{"messages": []}] * 2, 64)
+
+
+def test_chats_that_ask_nothing_are_counted(tmp_path: Path) -> None:
+    """By their lines."""
+    hi: dict[str, object] = {"messages": [{"role": "user", "content": "Hi"}]}
+    assert run(tmp_path / "t", [hi, {"messages": []}], 64).facts.quiet_lines == 1
 
 
 def test_every_pass_is_announced(tmp_path: Path) -> None:
@@ -139,9 +166,9 @@ def test_every_pass_is_announced(tmp_path: Path) -> None:
     assert seen[1:] == [
         (name, 4)
         for name in (
-            "ours lru 1k",
-            "ours chat 1k",
-            "tgi 1k",
+            "ours lru 1,000",
+            "ours chat 1,000",
+            "tgi 1,000",
             "ours lru inf",
             "ours chat inf",
             "tgi inf",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from radixchat.bench.replay_table import WIDTH, replay_text
+from radixchat.bench.replay_table import COLUMNS, WIDTH, fact_list, replay_text
 from radixchat.tests.bench.replay_results import ours, replay, simulated, two_sizes
 
 EXPECTED = """\
@@ -60,7 +60,39 @@ def test_what_has_to_be_known() -> None:
     text = replay_text(two_sizes())
     assert "vllm, 50k tokens: 3 requests could never fit" in text
     assert "vllm is a simulation: the weather." in text
+    assert "So that every request fits, try --capacity 60000." in text
     assert "ours is" not in text
+    assert "try --capacity" not in replay_text(replay(ours("lru", 50_000, 0.2)))
+
+
+def test_the_columns_are_explained() -> None:
+    """Under the table, a line each."""
+    lines = replay_text(two_sizes()).splitlines()
+    first = lines.index(COLUMNS[0])
+    assert lines[first - 1] == ""
+    assert tuple(lines[first : first + 3]) == COLUMNS
+
+
+def test_only_replies_that_were_kept_are_mentioned() -> None:
+    """None is where the trace has none, or where they were left out."""
+    facts = two_sizes().facts
+    assert "500k distinct tokens, kept replies included" in fact_list(facts)
+    assert "replies" not in " ".join(fact_list(replace(facts, keeps_replies=False)))
+
+
+def test_numbers_of_one() -> None:
+    """A request is no requests."""
+    one = replace(
+        two_sizes().facts, requests=1, tokens=1, distinct_tokens=1, conversations=1, quiet_lines=1
+    )
+    assert fact_list(one) == [
+        "1 request",
+        "1 input token, 1 a request, at most 4,000",
+        "1 distinct token, kept replies included",
+        "1 conversation",
+        "1 line asks nothing",
+    ]
+    assert fact_list(replace(one, quiet_lines=2))[-1] == "2 lines ask nothing"
 
 
 def test_sizes_that_nobody_chose() -> None:

@@ -88,6 +88,15 @@ def test_chats_can_take_turns() -> None:
     assert {p.prompt.tobytes() for p in alone} == {p.prompt.tobytes() for p in together}
 
 
+def test_chats_that_ask_nothing_are_noted() -> None:
+    """By their lines, once, however often the trace is read."""
+    reader = ChatReader(WordChat)
+    lines = trace_lines({"messages": []}, {"messages": chat("Hi")}, {"messages": chat("", "")[1:]})
+    for _ in range(2):
+        assert len(list(reader.read(lines))) == 1
+        assert reader.quiet == {1, 3}
+
+
 def test_chats_that_take_turns_never_go_back_in_time() -> None:
     """A later turn has no time of its own: it is served after what came before it."""
     lines = [
