@@ -1,15 +1,18 @@
 """What a growing conversation costs per turn: time to first token with the cache on and off.
 
-    python -m radixchat.bench.chat [--model NAME] [--turns 10] [--new-tokens 60] [--answer 20]
+\b
+    radixchat bench chat [--model NAME] [--turns 10] [--new-tokens 60] [--answer 20]
 
 Both arms run in this process, turn by turn, on the same tokens, and must sample the same ones. The
 cached tokens of each turn stand beside the oracle: everything computed before, less the last
-sampled token, which has no KV. The last line is one JSON object.
+sampled token, which has no KV. Times depend on what else the machine does: its load average comes
+first. The last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 from dataclasses import dataclass
@@ -57,6 +60,8 @@ def run_turn(engine: Engine, prompt: list[int], answer: int, request_id: int) ->
 
 def converse(checkpoint: Checkpoint, turns: int, new_tokens: int, answer: int, seed: int) -> None:
     """Run both arms side by side and print the table and the JSON line."""
+    load = os.getloadavg()[0]
+    click.echo(f"{machine()}, load {load:.2f}, seed {seed}")
     rng = random.Random(seed)
     vocabulary = checkpoint.config.vocab_size
     arms = {
@@ -94,6 +99,7 @@ def converse(checkpoint: Checkpoint, turns: int, new_tokens: int, answer: int, s
                 "bench": "chat",
                 "commit": commit(),
                 "machine": machine(),
+                "load": round(load, 2),
                 "seed": seed,
                 "ttft_last_over_first": round(rows[-1]["ttft_ms"] / rows[0]["ttft_ms"], 3),
                 "ttft_last_over_first_uncached": round(

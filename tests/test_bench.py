@@ -18,6 +18,7 @@ def test_the_chat_bench_caches_what_its_oracle_says(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     report = json.loads(done.output.splitlines()[-1])
+    assert f", load {report['load']:.2f}, seed 0\n" in done.output
     turns = report["per_turn"]
     assert [turn["prompt_tokens"] for turn in turns] == [30, 65, 100, 135]
     assert [turn["cached_tokens"] for turn in turns] == [0, 34, 69, 104]
