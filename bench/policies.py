@@ -52,6 +52,7 @@ def table(studies: Sequence[Study]) -> list[str]:
     harm = [chat - lru for chat, lru in zip(rates["chat"], rates["lru"], strict=True)]
     points = "".join(f"{100 * each:>+14.2f}" for each in harm)
     lines.append("chat - lru, points".ljust(22) + points)
+    lines.append("% after a rate: how much of the gap between lru and the optimum it closes")
     return lines
 
 
@@ -131,8 +132,9 @@ def _study_trace(path: str, capacities: Sequence[float], page_size: int) -> None
     traffic = open_trace(path)
     if traffic.unit_tokens > 1:
         page_size = 1  # a trace of blocks has its own pages
+    found = _study(traffic, capacities, page_size)
     click.echo(f"trace {traffic.name} ({traffic.format}), page size {page_size} units")
-    _print([_study(traffic, capacities, page_size)], [], page_size)
+    _print([found], [], page_size)
 
 
 def _study(traffic: Traffic, capacities: Sequence[float], page_size: int) -> Study:

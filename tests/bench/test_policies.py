@@ -49,6 +49,7 @@ def test_the_bench_prints_a_table_and_one_json_line() -> None:
         assert f"\n{each.label} " in text
     assert "30%" in text
     assert "chat - lru, points" in text
+    assert "% after a rate: how much of the gap between lru and the optimum it closes" in text
 
 
 def test_a_trace_without_conversations_is_not_harmed(tmp_path: Path) -> None:
@@ -71,6 +72,15 @@ def test_a_trace_without_conversations_is_not_harmed(tmp_path: Path) -> None:
     assert isinstance(studies, list)
     policies = studies[0]["capacities"][0]["policies"]
     assert policies["chat"] == policies["lru"] > 0
+
+
+def test_a_trace_that_cannot_be_studied_has_no_heading(tmp_path: Path) -> None:
+    """It is refused before anything is printed."""
+    path = tmp_path / "tiny.jsonl"
+    path.write_text('{"tokens": [1, 2]}\n', "utf-8")
+    done = CliRunner().invoke(main, ["--trace", str(path)])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "is less than a page of 16" in done.stderr
 
 
 def test_a_policy_without_news_is_worse_than_with() -> None:
