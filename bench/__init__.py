@@ -1,1 +1,1 @@
-"""Benchmarks: each prints a table and, as its last line, one JSON object."""
+"""Benchmarks: each prints a table; its last line is a JSON object, of replay and index if asked."""

@@ -1,4 +1,4 @@
-"""Where a measurement comes from: the commit of the source and the kind of machine.
+"""Where a measurement comes from: the commit of the source, the kind of machine, the date.
 
 Names no host and no user: a result may be shown to anybody.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 
@@ -20,6 +21,11 @@ def commit() -> str:
     except OSError:  # no git on this machine
         return "unknown"
     return done.stdout.strip() or "unknown"
+
+
+def today() -> str:
+    """The date, in UTC, for example "2026-01-31"."""
+    return datetime.now(UTC).date().isoformat()
 
 
 def machine() -> str:

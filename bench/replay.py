@@ -6,7 +6,9 @@ printed. `replay_run.py` does the work.
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Set
 from pathlib import Path
 
 import click
@@ -27,6 +29,7 @@ from radixchat.radix.policies import POLICY_NAMES
 
 _PAGE_SIZE = 16
 _POLICIES = ("lru", "chat")
+_ARGUMENTS = f"{__name__}.arguments"
 CHATS = "messages"
 """The format whose lines are whole chats."""
 FORMATS_EPILOG = """
@@ -69,7 +72,16 @@ def _capacities(
     return tuple(sorted(sizes, key=lambda size: float("inf") if size is None else size))
 
 
+class _Replay(click.Command):
+    """A command that remembers how it was called."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
 @click.command(
+    cls=_Replay,
     short_help="How well a prefix cache would serve a trace of your traffic.",
     epilog=FORMATS_EPILOG,
 )
@@ -181,7 +193,11 @@ def main(
         _check_chats(opened, [name for name, value in for_chats.items() if value])
         in_turn = None if last_turn or opened.format != CHATS else concurrency or 1
         size = _units_of_a_page(opened, page_size)
-        plan = ReplayPlan(capacities, engines, policies or _POLICIES, size, in_turn)
+        files = {Path(trace), html}
+        if tokenizer and Path(tokenizer).exists():
+            files.add(Path(tokenizer))
+        command = _command_line(click.get_current_context(), files)
+        plan = ReplayPlan(capacities, engines, policies or _POLICIES, size, in_turn, command)
         _check_capacities(plan, opened)
         with progress_on(sys.stderr) as watch:
             result = replay(opened, plan, watch)
@@ -204,6 +220,16 @@ def _show(result: ReplayResult, as_json: bool, html: Path | None) -> None:
         click.echo(replay_json(result))
     if failure is not None:
         raise failure
+
+
+def _command_line(context: click.Context, files: Set[Path | None]) -> str:
+    """How the command was called, for a shell. A report may be mailed: files lose their folders."""
+    words = []
+    for word in context.meta[_ARGUMENTS]:
+        option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        name = Path(value).name if Path(value) in files else value
+        words.append(f"{option}{equals}{name}")
+    return shlex.join([*context.command_path.split(), *words])
 
 
 def _check_chats(trace: Trace, options: list[str]) -> None:

@@ -88,6 +88,7 @@ class ReplayResult:
     """A whole replay. arms: by capacity, ascending, then as they were asked for.
 
     chosen_capacities: whether somebody named them; else they are shares of the distinct tokens.
+    command: the command line that asked for it, without the folders of files.
     """
 
     facts: TraceFacts
@@ -96,3 +97,5 @@ class ReplayResult:
     chosen_capacities: bool
     commit: str
     machine: str
+    date: str
+    command: str

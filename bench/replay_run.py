@@ -19,7 +19,7 @@ from radixchat.bench.engines import LLAMACPP_SLOTS, make_arm
 from radixchat.bench.llamacpp_slots import LlamaCppSlots
 from radixchat.bench.oracles import OfflineOptimum
 from radixchat.bench.ours import OurCache
-from radixchat.bench.provenance import commit, machine
+from radixchat.bench.provenance import commit, machine, today
 from radixchat.bench.replay_census import Census
 from radixchat.bench.replay_progress import Watch
 from radixchat.bench.replay_result import ArmResult, ReplayResult
@@ -32,7 +32,8 @@ _UNLIMITED = 2**80  # units; no trace has as many, and no page
 class ReplayPlan:
     """What is to be run. No capacities: shares of the trace's distinct tokens are tried.
 
-    page_size in units of the trace. taking_turns: see TraceFacts; it is only passed on.
+    page_size in units of the trace. taking_turns: see TraceFacts; it is only passed on, as is
+    command: see ReplayResult.
     """
 
     capacities: tuple[int | None, ...] | None
@@ -40,6 +41,7 @@ class ReplayPlan:
     policies: tuple[str, ...]
     page_size: int
     taking_turns: int | None
+    command: str = ""
 
     def caches(self) -> Iterator[tuple[str, str | None]]:
         """Every engine with its policy; only ours has several to choose from."""
@@ -62,7 +64,9 @@ def replay(trace: Trace, plan: ReplayPlan, watch: Watch) -> ReplayResult:
     passes = _Passes(trace, plan, watch, census, optimum)
     arms = tuple(arm for capacity in capacities for arm in passes.at(capacity))
     chosen = plan.capacities is not None
-    return ReplayResult(facts, passes.infinite, arms, chosen, commit(), machine())
+    return ReplayResult(
+        facts, passes.infinite, arms, chosen, commit(), machine(), today(), plan.command
+    )
 
 
 class _Passes:

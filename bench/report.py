@@ -74,8 +74,8 @@ def report_page(result: ReplayResult) -> str:
         "<h2>All numbers</h2>",
         _table(result),
         *_facts(result),
-        f'<p class="small">radixchat bench replay, commit {escape(result.commit)},'
-        f" {escape(result.machine)}</p>",
+        f'<p class="small"><samp>{escape(result.command)}</samp><br>{escape(result.date)}, commit'
+        f" {escape(result.commit)}, {escape(result.machine)}</p>",
     ]
     return "\n".join(
         [

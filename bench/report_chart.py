@@ -16,7 +16,7 @@ _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 _MOST_LINES = 6
 # What a name under the axis takes, a character and the gap; where there is less, it is left out.
 _CHARACTER, _GAP = 7, 8
-MARKERS = 4
+MARKERS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,10 @@ def marker(x: float, y: float, shape: int, style: str) -> str:
         "M-3.2,-3.2h6.4v6.4h-6.4z",
         "M0,-4.2L4.2,3.2H-4.2z",
         "M0,-4.6L4.6,0L0,4.6L-4.6,0z",
+        "M0,4.2L4.2,-3.2H-4.2z",
+        "M-1.4,-4.2h2.8v2.8h2.8v2.8h-2.8v2.8h-2.8v-2.8h-2.8v-2.8h2.8z",
+        "M-4.4,-3L0,-1L4.4,-3V3L0,1L-4.4,3z",
+        "M-4.4,-1.8h8.8v3.6h-8.8z",
     )
     assert len(outlines) == MARKERS
     path = outlines[shape % MARKERS]

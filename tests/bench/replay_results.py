@@ -71,7 +71,10 @@ def simulated(engine: str, capacity: int | None, hit_rate: float, too_long: int 
 
 def replay(*arms: ArmResult, name: str = "trace.jsonl", infinite: float = 0.5) -> ReplayResult:
     """A replay of these caches, whose sizes somebody chose."""
-    return ReplayResult(facts(name), infinite, arms, True, "abc1234", "Linux x86_64")
+    command = f"radixchat bench replay {name}"
+    return ReplayResult(
+        facts(name), infinite, arms, True, "abc1234", "Linux x86_64", "2026-01-31", command
+    )
 
 
 def two_sizes(name: str = "trace.jsonl") -> ReplayResult:

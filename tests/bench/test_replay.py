@@ -161,11 +161,12 @@ def test_a_report_beside_the_table(trace: str, tmp_path: Path) -> None:
     """The page has what the table has; a second run replaces it."""
     page = tmp_path / "report.html"
     page.write_text("old")
-    done = replay(trace, "--capacity", "500", "--html", str(page))
+    done = replay(trace, "--capacity", "500", f"--html={page}")
     assert done.exit_code == 0
     text = page.read_text("utf-8")
     assert text.startswith("<!doctype html>")
     assert "traffic.jsonl" in text
+    assert "main traffic.jsonl --capacity 500 --html=report.html</samp>" in text
     assert str(tmp_path) not in text
 
 

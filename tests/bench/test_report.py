@@ -13,7 +13,7 @@ import pytest
 from radixchat.bench.report import report_page, write_report
 from radixchat.tests.bench.replay_results import ours, replay, simulated, two_sizes
 
-VOID = {"meta"}
+VOID = {"meta", "br"}
 SELF_CLOSED = {"path", "polyline", "circle"}
 
 
@@ -78,7 +78,8 @@ def test_it_says_what_the_table_says() -> None:
     assert "vllm is a simulation: the weather." in said
     assert "vllm, 50k tokens: 3 requests could never fit" in said
     assert "1,000 requests" in said
-    assert "commit abc1234" in said
+    assert "radixchat bench replay trace.jsonl" in said
+    assert "2026-01-31, commit abc1234, Linux x86_64" in said
 
 
 def test_every_colour_is_defined() -> None:
@@ -111,6 +112,7 @@ def test_a_name_is_text() -> None:
     assert "script" not in outline.seen
     assert outline.text["title"][0] == f"Prefix cache replay: {name}"
     assert outline.text["code"] == [name]
+    assert outline.text["samp"] == [f"radixchat bench replay {name}"]
 
 
 def test_a_report_is_replaced_whole(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from radixchat.bench.report_chart import Axis, Series, legend, line_chart
+from radixchat.bench.report_chart import MARKERS, Axis, Series, legend, line_chart, marker
 
 AXIS = Axis("size", (1.0, 2.0, 4.0), ("1k", "10k", "1M"))
 
@@ -78,6 +78,13 @@ def test_names_are_text() -> None:
     axis = Axis("<b>", (1.0,), ("<i>",))
     for html in (line_chart('"><u>', axis, [series]), legend([series])):
         assert not {"<script>", "<b>", "<i>", "<u>"} & set(re.findall("<[^>]*>", html))
+
+
+def test_eight_lines_have_eight_markers() -> None:
+    """Each is told from the others without its colour; the ninth has the first's again."""
+    shapes = [marker(0, 0, number, "c0") for number in range(MARKERS + 1)]
+    assert len(set(shapes)) == MARKERS == 8
+    assert shapes[-1] == shapes[0]
 
 
 def test_the_legend_names_every_line() -> None:
