@@ -162,16 +162,18 @@ def latest_eviction_is_told(kind: CacheClass) -> None:
 
 
 def deleted_path_was_not_evicted(kind: CacheClass) -> None:
-    """A conversation is evicted in part, then deleted: nothing tells that it ever was."""
-    cache = kind(6, 1)
-    _serve(cache, [1, 2, 3, 4, 5], "ann")
-    _serve(cache, [9, 8, 7], "bob")
-    assert cache.match([1, 2, 3, 4, 5]).length == 3
-    cache.purge([1, 2, 3, 4, 5], "ann")
-    assert not cache._recent._entries
-    again = cache.allocate([1, 2, 3, 4, 5])
-    assert again is not None
-    assert again.evicted is None
+    """A conversation is evicted, in part or all of it, then deleted: nothing tells of it."""
+    for num_pages in (2, 5):
+        cache = kind(6, 1)
+        _serve(cache, [1, 2, 3, 4, 5], "ann")
+        running = cache.allocate([0] * (1 + num_pages))
+        assert running is not None
+        cache.release(running)
+        assert cache.purge([1, 2, 3, 4, 5], "ann") == 5 - num_pages
+        assert not cache._recent._entries
+        again = cache.allocate([1, 2, 3, 4, 5])
+        assert again is not None
+        assert again.evicted is None
 
 
 def fastest_tier_is_named(kind: CacheClass) -> None:

@@ -187,6 +187,10 @@ class Simulation:
         needed = {self.numbers.parents[prefix] for prefix in left}
         for prefix in path[start:]:
             assert prefix not in left or prefix in needed | held, "purged, and yet there"
+        if self.cache.page_size == 1:
+            for tip in left.intersection(self.model.below({path[-1]})) - needed - held:
+                users = self.model.cached[tip].users
+                assert users != {conversation}, "nobody else's, and yet there"
         self.host.forget(path, start)
         self.model.forget(path, left)
         self.check()

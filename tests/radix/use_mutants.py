@@ -96,10 +96,10 @@ USE_MUTANTS = (
         directed.held_branch_is_not_purged,
     ),
     Mutant(
-        "purge_stops_at_a_branch",
+        "purge_of_the_path_alone",
         "tree",
-        "        return [above] if gone else []\n",
-        "        return []\n",
+        "[leaf for leaf in self._below(node) if not leaf.children] if length else []",
+        "[]",
     ),
     Mutant(
         "purge_from_the_beginning",
