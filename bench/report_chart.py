@@ -79,7 +79,7 @@ def marker(x: float, y: float, shape: int, style: str) -> str:
         "M0,4.2L4.2,-3.2H-4.2z",
         "M-1.4,-4.2h2.8v2.8h2.8v2.8h-2.8v2.8h-2.8v-2.8h-2.8v-2.8h2.8z",
         "M-4.4,-3L0,-1L4.4,-3V3L0,1L-4.4,3z",
-        "M-4.4,-1.8h8.8v3.6h-8.8z",
+        "M-1.6,-4.6h3.2v9.2h-3.2z",
     )
     assert len(outlines) == MARKERS
     path = outlines[shape % MARKERS]
