@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Set
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -169,11 +169,7 @@ def main(
     """
     if policies is not None and "ours" not in engines:
         raise click.UsageError("--policy is for the engine `ours`, which --engine leaves out")
-    if last_turn and (concurrency or 1) > 1:
-        raise click.UsageError(
-            f"--concurrency {concurrency}: with --last-turn each chat is one request, so that none"
-            " take turns; leave one of the two out"
-        )
+    _check_turns(last_turn, concurrency or 1)
     _check_report(html, trace)
     try:
         opened = open_trace(
@@ -193,10 +189,7 @@ def main(
         _check_chats(opened, [name for name, value in for_chats.items() if value])
         in_turn = None if last_turn or opened.format != CHATS else concurrency or 1
         size = _units_of_a_page(opened, page_size)
-        files = {Path(trace), html}
-        if tokenizer and Path(tokenizer).exists():
-            files.add(Path(tokenizer))
-        command = _command_line(click.get_current_context(), files)
+        command = _command_line(click.get_current_context(), (trace, tokenizer), html)
         plan = ReplayPlan(capacities, engines, policies or _POLICIES, size, in_turn, command)
         _check_capacities(plan, opened)
         with progress_on(sys.stderr) as watch:
@@ -222,14 +215,27 @@ def _show(result: ReplayResult, as_json: bool, html: Path | None) -> None:
         raise failure
 
 
-def _command_line(context: click.Context, files: Set[Path | None]) -> str:
-    """How the command was called, for a shell. A report may be mailed: files lose their folders."""
+def _command_line(context: click.Context, sources: Sequence[str | None], html: Path | None) -> str:
+    """How the command was called, for a shell. A report may be mailed: files lose their folders.
+
+    sources: what was opened, a file or not.
+    """
+    files = {html, *(Path(each) for each in sources if each and Path(each).exists())}
     words = []
     for word in context.meta[_ARGUMENTS]:
         option, equals, value = word.partition("=") if word.startswith("--") else ("", "", word)
         name = Path(value).name if Path(value) in files else value
         words.append(f"{option}{equals}{name}")
     return shlex.join([*context.command_path.split(), *words])
+
+
+def _check_turns(last_turn: bool, concurrency: int) -> None:
+    """Refuse chats that would take turns with a single one each."""
+    if last_turn and concurrency > 1:
+        raise click.UsageError(
+            f"--concurrency {concurrency}: with --last-turn each chat is one request, so that none"
+            " take turns; leave one of the two out"
+        )
 
 
 def _check_chats(trace: Trace, options: list[str]) -> None:
