@@ -13,10 +13,10 @@ chat: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/radixchat models pull
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto
 
 test-fast: $(STAMP)
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -n auto -m "not slow"
 
 lint: $(STAMP)
 	$(BIN)/ruff check
