@@ -37,6 +37,10 @@ from radixchat.tests.radix.machine import EXAMPLES_PER_SIZE, PAGE_SIZES, CacheMa
 from radixchat.tests.radix.simulation import Simulation
 
 
+# Hypothesis makes a failing example smaller for up to five minutes before it shows it.
+pytestmark = pytest.mark.timeout(900)
+
+
 def _machine(policy: str, page_sizes: tuple[int, ...] = PAGE_SIZES) -> type[CacheMachine]:
     return type("PolicyMachine", (CacheMachine,), {"policy": policy, "page_sizes": page_sizes})
 
