@@ -36,7 +36,6 @@ from radixchat.radix.policies import POLICY_NAMES
 from radixchat.tests.radix.machine import EXAMPLES_PER_SIZE, PAGE_SIZES, CacheMachine
 from radixchat.tests.radix.simulation import Simulation
 
-
 # Hypothesis makes a failing example smaller for up to five minutes before it shows it.
 pytestmark = pytest.mark.timeout(900)
 
