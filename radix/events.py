@@ -130,18 +130,21 @@ class RecentEvictions:
             self._num_bytes -= len(self._entries.popleft().tokens)
 
     def find(self, namespace: bytes, tokens: bytes, length: int) -> tuple[int, float] | None:
-        """If what follows the first `length` of `tokens` was evicted: up to where, and when."""
-        known = tokens[: (length + 1) * TOKEN_BYTES]
-        if len(known) <= length * TOKEN_BYTES:
-            return None
-        last = known[-TOKEN_BYTES:]
+        """If what follows the first `length` of `tokens` was evicted: up to where, and when.
+
+        From the newest to the oldest, each entry carries on where the newer ones end.
+        """
+        reach, when = length, None
+        known = tokens[: (reach + 1) * TOKEN_BYTES]
         for entry in reversed(self._entries):
-            # The token that is missing first: most entries of a busy tenant end here.
-            if entry.tokens[len(known) - TOKEN_BYTES : len(known)] != last:
-                continue
-            if entry.namespace == namespace and entry.tokens.startswith(known):
-                return common_length(entry.tokens, tokens), entry.time
-        return None
+            if len(known) <= reach * TOKEN_BYTES:
+                break
+            covers = entry.start <= reach and entry.namespace == namespace
+            if covers and entry.tokens.startswith(known):
+                reach = common_length(entry.tokens, tokens)
+                known = tokens[: (reach + 1) * TOKEN_BYTES]
+                when = entry.time if when is None else when
+        return None if when is None else (reach, when)
 
     def forget(self, namespace: bytes, tokens: bytes, start: int) -> None:
         """Drop the entries of a deleted path beyond `start`, and of what followed it."""

@@ -137,7 +137,9 @@ class RadixTree:
         below: Node | None = node
         while below is not None and below.end > start:
             position = max(start, below.only_used_by(conversation, self.page_size))
-            border = -(-position // self.page_size)
+            # A first page that begins with the parent's tokens is a copy of the branch's own.
+            whole = position == below.start
+            border = (position if whole else position + self.page_size - 1) // self.page_size
             if below.locks == 0 and border * self.page_size < below.end:
                 if below.ticket:
                     self.policy.discard(below)
@@ -154,27 +156,19 @@ class RadixTree:
         """
         before = self._pool.num_free
         node, length = self.find(namespace, tokens)
-        waiting = [leaf for leaf in self._below(node) if not leaf.children] if length else []
-        while waiting:
-            leaf = waiting.pop()
+        # A merge leaves the lower node, so that those found here stay leaves until they are cut.
+        for leaf in [leaf for leaf in self._below(node) if not leaf.children] if length else []:
             position = max(start, leaf.only_used_by(conversation, self.page_size))
-            waiting.extend(self._cut_if_leaf(leaf, position))
+            self._cut_if_free(leaf, position)
         node, length = self.find(namespace, tokens)
-        waiting = [node] if length == node.end else []
-        while waiting:
-            node = waiting.pop()
-            waiting.extend(self._cut_if_leaf(node, max(start, node.start)))
+        if length == node.end:
+            self._cut_if_free(node, max(start, node.start))
         return self._pool.num_free - before
 
-    def _cut_if_leaf(self, node: Node, position: int) -> list[Node]:
-        """Cut an unheld leaf that reaches beyond `position`; returns its parent if it is gone."""
-        above = node.parent
-        # What was merged with its child meanwhile still has that as a child.
-        if above is None or node.locks or node.children or position >= node.end:
-            return []
-        gone = position == node.start
-        self._cut(node, position, purged=True)
-        return [above] if gone else []
+    def _cut_if_free(self, node: Node, position: int) -> None:
+        """Purge what an unheld leaf has from `position` on."""
+        if position < node.end and not (node.locks or node.children):
+            self._cut(node, position, purged=True)
 
     def path(self, node: Node) -> tuple[bytes, bytes]:
         """The namespace of a node, and all tokens from its root to its end."""
@@ -292,6 +286,9 @@ class RadixTree:
             return node
         assert node.start < position < node.end
         assert node.parent is not None, "a root is never cut"
+        evictable = node.ticket != 0
+        if evictable:
+            self.policy.discard(node)
         begin, last = node.start // self.page_size, (position - 1) // self.page_size
         first_lower = position // self.page_size
         cut = (position - node.start) * TOKEN_BYTES
@@ -308,6 +305,8 @@ class RadixTree:
         if first_lower == last:
             self._pool.hold(node.pages[:1])
         self.num_nodes += 1
+        if evictable:
+            self.policy.add(node)
         return upper
 
     def _merge(self, upper: Node) -> None:

@@ -342,3 +342,30 @@ def test_purge_of_many_branches_keeps_those_of_another() -> None:
     cache.check()
     assert cache.purge([1, 2], "bob") == 2_002
     assert cache.num_nodes == 0
+
+
+def test_reach_of_several_evictions() -> None:
+    """A path that went in two parts, for two reasons, is told as one, since the later."""
+    now = [0.0]
+    cache = PrefixCache(8, 1, clock=lambda: now[0])
+    _serve(cache, [1, 2, 3, 4, 5, 6])
+    _press(cache, 5)  # the path is cut at 3
+    _serve(cache, [1, 2, 3, 7, 8])
+    now[0] = 10.0
+    cache.flush()
+    now[0] = 15.0
+    again = cache.allocate([1, 2, 3, 4, 5, 6, 0])
+    assert again is not None
+    assert again.evicted == EvictedPrefix(6, 5.0)
+
+
+def test_head_that_was_deleted_was_not_evicted() -> None:
+    """The tail of another path went before; what is missing first was deleted."""
+    cache = PrefixCache(6, 1)
+    _serve(cache, [1, 2, 3, 4, 5, 6], "ann")
+    _press(cache, 3)  # cut at 3
+    _serve(cache, [1, 2, 3, 9], "ann")
+    cache.purge([1, 2, 3, 9], "ann")
+    again = cache.allocate([1, 2, 3, 4, 5, 6])
+    assert again is not None
+    assert (again.num_cached, again.evicted) == (0, None)

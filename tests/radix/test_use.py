@@ -9,6 +9,7 @@ import pytest
 
 from radixchat.radix.allocation import Allocation, LeavingPages
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.slru import SlruPolicy
 from radixchat.radix.use import UNUSED, Use
 
 
@@ -336,3 +337,26 @@ def test_purged_pages_are_not_offered_to_other_tiers() -> None:
     assert [(leaving.start, leaving.pages) for leaving in told] == [(6, [3])]
     assert cache.purge(_ids("abcdefgh"), "ann") == 3
     assert len(told) == 1
+
+
+def test_left_reply_of_less_than_a_page_is_flagged() -> None:
+    """Its only page begins with the question's tokens, but is a copy of its own."""
+    cache = PrefixCache(40, 16)
+    _serve(cache, "question and the answer", "ann")
+    _serve(cache, "question no", "ann")
+    cache.supersede(_ids("question no"), len("question "), "ann")
+    assert [use.superseded for use in _uses(cache, "question no")] == [True]
+    assert [use.superseded for use in _uses(cache, "question and the answer")] == [False] * 2
+    cache.check()
+
+
+def test_policy_hears_of_a_leaf_that_is_split() -> None:
+    """What a policy counts of a leaf is what the leaf has, when a request takes its head."""
+    policy = SlruPolicy(40)
+    cache = PrefixCache(40, 1, policy)
+    _serve(cache, "a path of twenty one.")
+    _serve(cache, "a path of twenty one.")
+    held = cache.allocate(_ids("a path of three"))
+    assert held is not None
+    assert {len(leaf.pages): count for leaf, count in policy._pages.items()} == {10: 10}
+    cache.release(held)

@@ -58,8 +58,8 @@ USE_MUTANTS = (
         "superseded_though_shared",
         "tree",
         "            position = max(start, below.only_used_by(conversation, self.page_size))\n"
-        "            border",
-        "            position = max(start, below.start)\n            border",
+        "            # A first",
+        "            position = max(start, below.start)\n            # A first",
     ),
     Mutant(
         "current_branch_superseded",
@@ -71,8 +71,8 @@ USE_MUTANTS = (
     Mutant(
         "page_superseded_with_what_stays",
         "tree",
-        "            border = -(-position // self.page_size)\n",
-        "            border = position // self.page_size\n",
+        "(position if whole else position + self.page_size - 1)",
+        "position",
         directed.page_that_stays_in_part_is_not_superseded,
     ),
     Mutant(
@@ -91,8 +91,8 @@ USE_MUTANTS = (
     Mutant(
         "purge_takes_what_is_held",
         "tree",
-        "above is None or node.locks or node.children",
-        "above is None or node.children",
+        "not (node.locks or node.children)",
+        "not node.children",
         directed.held_branch_is_not_purged,
     ),
     Mutant(
@@ -104,8 +104,8 @@ USE_MUTANTS = (
     Mutant(
         "purge_from_the_beginning",
         "tree",
-        "self._cut_if_leaf(node, max(start, node.start))",
-        "self._cut_if_leaf(node, node.start)",
+        "self._cut_if_free(node, max(start, node.start))",
+        "self._cut_if_free(node, node.start)",
     ),
     Mutant(
         "purged_pages_are_copied",
