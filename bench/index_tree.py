@@ -42,10 +42,14 @@ def _policy(name: str, num_pages: int) -> EvictionPolicy:
 
 
 def serve(cache: PrefixCache, prompt: Prompt, conversation: str | None = None) -> None:
-    """Allocate, commit and release a prompt that fits."""
+    """Allocate, commit and release a prompt that fits: one whole turn."""
     allocation = hold(cache, prompt, conversation)
+    if conversation is not None:
+        cache.observe(conversation, Signal.STARTED)
     cache.commit(allocation, prompt)
     cache.release(allocation)
+    if conversation is not None:
+        cache.observe(conversation, Signal.FINISHED)
 
 
 def hold(cache: PrefixCache, prompt: Prompt, conversation: str | None = None) -> Allocation:

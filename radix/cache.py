@@ -143,8 +143,10 @@ class PrefixCache:
         """Lock the cached prefix of `tokens` and take pages for all the rest.
 
         The last `leave` tokens are to be computed in any case. `conversation`: whose request it
-        is, for the eviction policy. Returns None when there is no room now; then nothing has
-        changed. A request that fits the pool is never refused while no other is live.
+        is, for the eviction policy; when it begins and ends whoever runs it tells `observe`, for
+        a request that is preempted is admitted twice. Returns None when there is no room now;
+        then nothing has changed. A request that fits the pool is never refused while no other
+        is live.
         """
         assert len(tokens) > 0, "a request has at least one token"
         encoded = _encode(tokens)[: (len(tokens) - leave) * TOKEN_BYTES]

@@ -73,6 +73,8 @@ class Simulation:
             return None
         assert found is not None, "pages came from nowhere"
         assert allocation.num_cached == found, "not the longest cached prefix"
+        if conversation is not None:
+            self.cache.observe(conversation, Signal.STARTED)
         self._check_evicted(allocation, tokens[:-1], known)
         needed = -(-len(tokens) // self.cache.page_size) - found // self.cache.page_size
         assert len(allocation.pages) == -(-len(tokens) // self.cache.page_size)
@@ -139,6 +141,8 @@ class Simulation:
         self.model.use(self._committed(request), request.conversation)
         self.running.remove(request)
         self.cache.release(request.allocation)
+        if request.conversation is not None:
+            self.cache.observe(request.conversation, Signal.FINISHED)
         self.check()
 
     def flush(self) -> None:

@@ -184,9 +184,13 @@ class _Suffixes:
 def _serve(cache: PrefixCache, tokens: NDArray[np.int32], conversation: str | None = None) -> None:
     allocation = cache.allocate(tokens, conversation=conversation)
     assert allocation is not None
+    if conversation is not None:
+        cache.observe(conversation, Signal.STARTED)
     allocation.copies.clear()
     cache.commit(allocation, tokens)
     cache.release(allocation)
+    if conversation is not None:
+        cache.observe(conversation, Signal.FINISHED)
 
 
 def _traced_growth(traffic: _Suffixes, keep: list[bytes] | None = None) -> int:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from radixchat.radix.allocation import Allocation
 from radixchat.radix.cache import PrefixCache
 from radixchat.radix.policies import POLICY_NAMES, make_policy
+from radixchat.radix.use import Signal
 
 PAGE_SIZE = 16
 NUM_RUNNING = 16
@@ -79,6 +80,7 @@ class _ChatMix:
         prompt = np.concatenate([kept, _tokens(self.rng, 60)])
         allocation = self.cache.allocate(prompt, conversation=chat.name)
         assert allocation is not None, "the pool is too small for the mix"
+        self.cache.observe(chat.name, Signal.STARTED)
         allocation.copies.clear()
         self.cache.commit(allocation, prompt)
         chat.borders.append(len(prompt))
@@ -99,6 +101,7 @@ class _ChatMix:
         self.cache.commit(chat.allocation, chat.tokens[: chat.end])
         if chat.end == len(chat.tokens):
             self.cache.release(chat.allocation)
+            self.cache.observe(chat.name, Signal.FINISHED)
             chat.borders.append(chat.end)
             chat.allocation = None
             chat.turns_left -= 1

@@ -60,9 +60,11 @@ def test_no_policy_breaks_a_cache(name: str) -> None:
         ]
         allocation = cache.allocate(np.array(path, np.int32), conversation=conversation)
         assert allocation is not None, "nothing is held, so there is room"
+        cache.observe(conversation, Signal.STARTED)
         allocation.copies.clear()
         cache.commit(allocation, path)
         cache.release(allocation)
+        cache.observe(conversation, Signal.FINISHED)
         cache.check()
         paths[conversation] = path
     assert cache.num_free_pages + cache.num_evictable_pages == 60
