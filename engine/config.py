@@ -6,10 +6,12 @@ command line, no environment and no file.
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radixchat.engine.errors import ConfigError, PromptTooLong
+from radixchat.engine.errors import ConfigError, InvalidRequest, PromptTooLong
 from radixchat.engine.model_config import ModelConfig
 from radixchat.radix.policies import POLICY_NAMES
 
@@ -78,6 +80,12 @@ class EngineConfig:
                 f"pool_tokens is {pool_tokens}, less than one page of {page_size} tokens; "
                 f"set at least {page_size}"
             )
+        for token in itertools.chain.from_iterable(self.public_prefixes):
+            if not 0 <= token < model.vocab_size:
+                raise ConfigError(
+                    f"public_prefixes has the token id {token}; the model's are 0 to "
+                    f"{model.vocab_size - 1}"
+                )
         needed = pool_tokens * per_token
         if needed > memory_bytes():
             raise ConfigError(
@@ -95,6 +103,7 @@ class EngineConfig:
             max_step_tokens=self.max_step_tokens,
             max_waiting=self.max_waiting,
             max_position=model.max_position,
+            vocab_size=model.vocab_size,
             kv_bytes_per_token=per_token,
         )
 
@@ -113,6 +122,7 @@ class EnginePlan:
     max_step_tokens: int
     max_waiting: int
     max_position: int
+    vocab_size: int
     kv_bytes_per_token: int
 
     @property
@@ -131,6 +141,16 @@ class EnginePlan:
         if num_tokens > limit:
             limited_by = "context" if self.max_position <= self.pool_tokens else "pool"
             raise PromptTooLong(num_tokens, limit, limited_by)
+
+    def validate_tokens(self, tokens: Sequence[int]) -> None:
+        """Raise InvalidRequest unless there are tokens, and the model knows all of them."""
+        if len(tokens) == 0:
+            raise InvalidRequest("the prompt has no tokens; it must have at least one")
+        for token in (min(tokens), max(tokens)):
+            if not 0 <= token < self.vocab_size:
+                raise InvalidRequest(
+                    f"token id {token} is none of the model's, which are 0 to {self.vocab_size - 1}"
+                )
 
     def __str__(self) -> str:
         cache = (

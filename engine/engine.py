@@ -49,7 +49,10 @@ class Engine:
         )
 
     def submit(self, request: Request) -> None:
-        """Queue a request. Raises PromptTooLong or EngineOverloaded; then nothing has changed."""
+        """Queue a request.
+
+        Raises InvalidRequest (PromptTooLong) or EngineOverloaded; then nothing has changed.
+        """
         self.scheduler.add(request)
 
     def cancel(self, request_id: int) -> None:

@@ -56,8 +56,9 @@ class Scheduler:
         return len(self._running)
 
     def add(self, request: Request) -> None:
-        """Queue a request whose prompt fits (EnginePlan.validate_prompt)."""
+        """Queue a request whose prompt fits and is of the model's tokens (EnginePlan)."""
         self._plan.validate_prompt(request.num_prompt)
+        self._plan.validate_tokens(request.tokens)
         if len(self._waiting) >= self._plan.max_waiting:
             raise EngineOverloaded(len(self._waiting), self._plan.max_waiting)
         self._waiting.append(request)

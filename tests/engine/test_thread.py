@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Never
 
 import pytest
 
@@ -108,6 +108,13 @@ def test_a_refusal_reaches_its_own_stream_only(tiny: Checkpoint) -> None:
     with_thread(engine, body(), thread)
 
 
+class DamagedTokens(list[int]):
+    """Looks right when it is submitted; the step that reads it raises."""
+
+    def __getitem__(self, index: object) -> Never:
+        raise IndexError(f"damaged at {index}")
+
+
 def test_a_failing_step_stops_every_stream_and_later_calls(tiny: Checkpoint) -> None:
     """Damage inside a step reaches every stream as EngineStopped, with the cause."""
     engine = make_engine(tiny)
@@ -115,9 +122,8 @@ def test_a_failing_step_stops_every_stream_and_later_calls(tiny: Checkpoint) -> 
 
     async def body() -> None:
         running = asyncio.create_task(collect(thread.generate(Request(0, [1], LONG))))
-        # A token that the model has no embedding for: the step itself raises.
         with pytest.raises(EngineStopped) as stopped:
-            await collect(thread.generate(Request(1, [10**6], GREEDY)))
+            await collect(thread.generate(Request(1, DamagedTokens([1]), GREEDY)))
         assert isinstance(stopped.value.__cause__, IndexError)
         with pytest.raises(EngineStopped):
             await running
