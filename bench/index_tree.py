@@ -38,7 +38,7 @@ def make_cache(policy: str, num_pages: int) -> PrefixCache:
 
 
 def _policy(name: str, num_pages: int) -> EvictionPolicy:
-    return make_policy(name, num_pages, PAGE_SIZE, time.monotonic)
+    return make_policy(name, num_pages, time.monotonic)
 
 
 def serve(cache: PrefixCache, prompt: Prompt, conversation: str | None = None) -> None:

@@ -114,7 +114,7 @@ class OurCache:
         self.too_long = 0
         self.replies_left_out = 0
         self._clock = ReplayClock()
-        order = make_policy(policy, num_pages, page_size, self._clock)
+        order = make_policy(policy, num_pages, self._clock)
         self.cache = PrefixCache(num_pages, page_size, order, clock=self._clock)
         # A conversation that is still cached is among the last of four times the capacity,
         # unless a policy favours it: then its left branch ages, which is all that is lost.

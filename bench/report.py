@@ -58,9 +58,8 @@ def write_report(path: Path, result: ReplayResult) -> None:
         os.umask(mask)
         Path(name).chmod(0o666 & ~mask)
         Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    finally:
+        Path(name).unlink(missing_ok=True)  # gone already, if it took the report's place
 
 
 def report_page(result: ReplayResult) -> str:

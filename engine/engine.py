@@ -93,6 +93,6 @@ def page_cache(plan: EnginePlan) -> PageCache:
     """The empty cache that a plan asks for."""
     if not plan.prefix_cache:
         return UncachedPages(plan.num_pages, plan.page_size)
-    policy = make_policy(plan.eviction, plan.num_pages, plan.page_size, time.monotonic)
+    policy = make_policy(plan.eviction, plan.num_pages, time.monotonic)
     cache = PrefixCache(plan.num_pages, plan.page_size, policy, clock=time.monotonic)
     return PublicPrefixCache(cache, plan.public_prefixes) if plan.public_prefixes else cache

@@ -256,6 +256,8 @@ class PrefixCache:
         `start`: the caller knows that other conversations hold the tokens before it; they stay.
         So does what a live allocation holds, and what another conversation hangs on.
         """
+        if len(tokens) == 0:
+            return 0  # else whatever was evicted of the namespace would count as what followed it
         encoded = _encode(tokens)
         freed = self._tree.purge(namespace, encoded, start, conversation)
         self._recent.forget(namespace, encoded, start)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-import numpy as np
-
-from radixchat.radix.node import TOKEN_BYTES, Node
+from radixchat.radix.node import TOKEN_BYTES, Node, common_length
 from radixchat.radix.tiers import Tier
 
 
@@ -157,10 +155,3 @@ class RecentEvictions:
         ]
         self._entries = deque(kept)
         self._num_bytes = sum(len(entry.tokens) for entry in kept)
-
-
-def common_length(left: bytes, right: bytes) -> int:
-    """How many leading int32 tokens are equal."""
-    longest = min(len(left), len(right)) // TOKEN_BYTES
-    differs = np.frombuffer(left, np.int32, longest) != np.frombuffer(right, np.int32, longest)
-    return int(differs.argmax()) if differs.any() else longest

@@ -141,16 +141,18 @@ def descend(node: Node, tokens: bytes) -> tuple[Node, int]:
     while length < len(ids) and (child := node.children.get(ids[length])) is not None:
         node = child
         if not tokens.startswith(child.key, length * TOKEN_BYTES):
-            return node, length + _common(child.key, tokens, length)
+            return node, length + common_length(child.key, tokens, length)
         length += len(child.key) // TOKEN_BYTES
     return node, length
 
 
-def _common(key: bytearray, tokens: bytes, offset: int) -> int:
-    """How many tokens of `key` equal those of `tokens` from token `offset` on."""
-    longest = min(len(key), len(tokens) - offset * TOKEN_BYTES) // TOKEN_BYTES
-    left = np.frombuffer(key, np.int32, longest)
-    right = np.frombuffer(tokens, np.int32, longest, offset * TOKEN_BYTES)
-    differs = left != right
+def common_length(left: bytes | bytearray, right: bytes, offset: int = 0) -> int:
+    """How many leading int32 tokens of `left` equal those of `right` from token `offset` on.
+
+    Neither is empty there.
+    """
+    longest = min(len(left), len(right) - offset * TOKEN_BYTES) // TOKEN_BYTES
+    ours = np.frombuffer(left, np.int32, longest)
+    differs = ours != np.frombuffer(right, np.int32, longest, offset * TOKEN_BYTES)
     index = int(differs.argmax())
     return index if differs[index] else longest

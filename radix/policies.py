@@ -13,9 +13,7 @@ from radixchat.radix.tlru import TlruPolicy
 POLICY_NAMES = ("lru", "slru", "tlru", "chat")
 
 
-def make_policy(
-    name: str, num_pages: int, page_size: int, clock: Callable[[], float]
-) -> EvictionPolicy:
+def make_policy(name: str, num_pages: int, clock: Callable[[], float]) -> EvictionPolicy:
     """The policy for a pool of `num_pages` pages whose uses are timed by `clock`, in seconds.
 
     Raises ValueError when there is no policy of that name.

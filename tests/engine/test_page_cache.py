@@ -27,11 +27,17 @@ def test_answers_do_not_depend_on_the_policy(tiny: Checkpoint, eviction: str) ->
     """A pool that evicts all the time answers as one without a cache."""
     engine = make_engine(tiny, eviction=eviction, pool_tokens=160, page_size=8)
     naive = make_engine(tiny, prefix_cache=False)
-    for turn in range(6):
+    cached = 0
+    for turn in range(9):
         prompt = random.Random(turn % 3).choices(range(250), k=60 + turn)
         request = Request(turn, list(prompt), GREEDY, conversation=f"c{turn % 3}")
-        assert run(engine, [request])[turn].tokens == answer(naive, prompt).tokens
-    assert "eviction" in str(engine.plan)
+        outcome = run(engine, [request])[turn]
+        assert outcome.tokens == answer(naive, prompt).tokens
+        assert outcome.usage is not None
+        cached += outcome.usage.cached_tokens
+    assert engine.cache.num_free_pages < engine.cache.num_pages // 2, "the pool was never full"
+    assert 0 < cached < 6 * 60, "all or nothing was found: nothing went, or nothing was used"
+    assert f"{eviction} eviction" in str(engine.plan)
 
 
 def test_public_prefix_is_shared_and_nothing_else(tiny: Checkpoint) -> None:
@@ -61,3 +67,6 @@ def test_tenants_of_a_public_prefix_side_by_side(tiny: Checkpoint) -> None:
     outcomes = run(engine, requests)
     for index, prompt in enumerate(prompts):
         assert outcomes[index].tokens == answer(naive, prompt).tokens
+    cached = [outcome.usage.cached_tokens for outcome in outcomes.values() if outcome.usage]
+    assert sum(count >= 40 for count in cached) >= 3, "the public prefix was hardly used"
+    assert engine.scheduler.stats.preemptions > 0

@@ -52,7 +52,7 @@ class CacheMachine(RuleBasedStateMachine):
         page_size = self.page_sizes[which % len(self.page_sizes)]
         # The LRU order is the cache's own, which may be a mutant's.
         lru = self.policy == "lru"
-        policy = None if lru else make_policy(self.policy, num_pages, page_size, self.clock)
+        policy = None if lru else make_policy(self.policy, num_pages, self.clock)
         cache = self.cache_class(num_pages, page_size, policy, clock=self.clock)
         self.simulation = Simulation(cache, least_recent_first=lru)
         self.capacity = num_pages * page_size

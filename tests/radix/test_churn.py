@@ -33,7 +33,7 @@ def _cache(
     num_pages: int, page_size: int, policy: str = "lru", kind: type[PrefixCache] = PrefixCache
 ) -> PrefixCache:
     clock = iter(range(10**9)).__next__
-    order = make_policy(policy, num_pages, page_size, clock)
+    order = make_policy(policy, num_pages, clock)
     return kind(num_pages, page_size, order, clock=clock)
 
 

@@ -369,3 +369,15 @@ def test_head_that_was_deleted_was_not_evicted() -> None:
     again = cache.allocate([1, 2, 3, 4, 5, 6])
     assert again is not None
     assert (again.num_cached, again.evicted) == (0, None)
+
+
+def test_purge_of_nothing_forgets_nothing() -> None:
+    """A conversation without tokens is deleted: what is known of the others stays."""
+    cache = PrefixCache(6, 1)
+    _serve(cache, [1, 2, 3, 4, 5, 6], "ann")
+    _press(cache, 3)
+    assert cache.purge([], "bob") == 0
+    again = cache.allocate([1, 2, 3, 4, 5, 6])
+    assert again is not None
+    assert again.evicted is not None
+    assert (again.num_cached, again.evicted.length) == (3, 5)

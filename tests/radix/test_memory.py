@@ -28,9 +28,7 @@ CHUNK = 32  # tokens decoded between two looks
 
 def _cache(num_pages: int, policy: str = "lru", page_size: int = PAGE_SIZE) -> PrefixCache:
     clock = iter(range(10**9)).__next__
-    return PrefixCache(
-        num_pages, page_size, make_policy(policy, num_pages, page_size, clock), clock=clock
-    )
+    return PrefixCache(num_pages, page_size, make_policy(policy, num_pages, clock), clock=clock)
 
 
 def _tokens(rng: np.random.Generator, mean: float) -> NDArray[np.int32]:

@@ -23,7 +23,7 @@ class _Clock:
 
 def test_each_name_has_its_policy() -> None:
     """Every name makes a policy of its own kind, empty."""
-    made = [make_policy(name, 8, 4, _Clock()) for name in POLICY_NAMES]
+    made = [make_policy(name, 8, _Clock()) for name in POLICY_NAMES]
     assert len({type(policy) for policy in made}) == len(POLICY_NAMES)
     assert all(policy.victim() is None and not list(policy.leaves()) for policy in made)
 
@@ -33,7 +33,7 @@ def test_a_name_that_is_none() -> None:
     with pytest.raises(
         ValueError, match=r"policy is 'mru'; it must be one of lru, slru, tlru, chat"
     ):
-        make_policy("mru", 8, 4, _Clock())
+        make_policy("mru", 8, _Clock())
 
 
 @pytest.mark.parametrize("name", POLICY_NAMES)
@@ -43,7 +43,7 @@ def test_no_policy_breaks_a_cache(name: str) -> None:
     And whatever is heard, all that is not held can be evicted.
     """
     clock, choose = _Clock(), random.Random(name)
-    cache = PrefixCache(60, 4, make_policy(name, 60, 4, clock), clock=clock)
+    cache = PrefixCache(60, 4, make_policy(name, 60, clock), clock=clock)
     paths: dict[str, list[int]] = {}
     for _ in range(400):
         clock.now += choose.choice([0.0, 1.0, 50.0, 500.0])

@@ -119,7 +119,7 @@ def test_a_purge_finds_what_grew_from_the_prefix_alone() -> None:
 @pytest.mark.parametrize("is_left", [True, False])
 def test_a_branch_that_was_left_goes_first(is_left: bool) -> None:
     """It is found below the public prefix; the control is an older one, which goes otherwise."""
-    policy = make_policy("chat", 10, 4, lambda: 0.0)
+    policy = make_policy("chat", 10, lambda: 0.0)
     cache = PublicPrefixCache(PrefixCache(10, 4, policy, clock=lambda: 0.0), (DECLARED,))
     older, left = [*SYSTEM, *range(8)], [*SYSTEM, *range(50, 58)]
     _serve(cache, older, A)
@@ -139,6 +139,7 @@ def test_every_read_is_of_the_right_prefix(seed: int) -> None:
     store = np.zeros((40, 4), np.int64)
     running: list[tuple[Allocation, list[int], bytes, int]] = []
     seen: list[list[int]] = [DECLARED]
+    found: list[int] = []
 
     def key(tokens: list[int], position: int, namespace: bytes) -> int:
         owner = b"" if position < cache._border(tokens) else namespace
@@ -153,15 +154,17 @@ def test_every_read_is_of_the_right_prefix(seed: int) -> None:
 
     for _ in range(400):
         if draw.random() < 0.4 or not running:
-            trunk = draw.choice(seen[-6:])
+            trunk = draw.choice([DECLARED, *seen[-6:]])
             tail = draw.choices([1, 2], k=draw.randint(1, 12))
-            tokens = trunk[: draw.randint(0, len(trunk))] + tail
+            kept = draw.choice([len(trunk), len(trunk), draw.randint(0, len(trunk))])
+            tokens = (trunk[:kept] + tail)[:60]
             namespace = draw.choice([A, B])
             allocation = cache.allocate(tokens, namespace)
             if allocation is None:
                 assert running
                 continue
             seen.append(tokens)
+            found.append(allocation.num_cached)
             running.append((allocation, tokens, namespace, allocation.num_cached))
         else:
             index = draw.randrange(len(running))
@@ -181,6 +184,8 @@ def test_every_read_is_of_the_right_prefix(seed: int) -> None:
                 cache.release(allocation)
                 del running[index]
         cache.check()
+    assert len(SYSTEM) in found, "a public prefix alone was never found"
+    assert sum(count > len(SYSTEM) for count in found) > 20, "the private part was hardly found"
     for allocation, *_ in running:
         cache.release(allocation)
     cache.flush()

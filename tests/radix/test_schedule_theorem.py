@@ -148,7 +148,7 @@ def test_every_policy_will_do(policy: str) -> None:
     for _ in range(40):
         requests = _chats(rng)
         pages = _num_pages(requests, 1)
-        cache = PrefixCache(pages, 1, make_policy(policy, pages, 1, lambda: 0.0))
+        cache = PrefixCache(pages, 1, make_policy(policy, pages, lambda: 0.0))
         computed, repeats = _serve(cache, requests)
         assert computed == _num_edge_tokens(requests) + repeats
 

@@ -95,7 +95,7 @@ def test_quota_never_touches_what_is_held() -> None:
 def test_limits_hold_in_any_traffic(policy: str) -> None:
     """Random traffic of three tenants: invariants, quotas, and floors whenever others can give."""
     limits = {A: TenantLimits(floor=64, quota=120), B: TenantLimits(quota=80)}
-    order = TenantOrder(lambda: make_policy(policy, 60, 4, lambda: 0.0), limits)
+    order = TenantOrder(lambda: make_policy(policy, 60, lambda: 0.0), limits)
     cache = PrefixCache(60, 4, order)
     draw = random.Random(policy)
     for _ in range(300):
