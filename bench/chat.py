@@ -24,7 +24,8 @@ from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.model_store import DEFAULT_MODEL, ModelStore
-from radixchat.engine.request import Request, SamplingParams
+from radixchat.engine.request import Request
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 
 

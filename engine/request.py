@@ -5,57 +5,27 @@ A request is tokens and three lengths; it knows no text, no template and no tens
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from radixchat.engine.errors import InvalidSamplingParams, RadixChatError
+from radixchat.engine.answer_text import AnswerText
+from radixchat.engine.errors import RadixChatError
+from radixchat.engine.grammar import Grammar
+from radixchat.engine.logprobs import TokenLogprob
+from radixchat.engine.prompt_lookup import PromptLookup
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.radix.allocation import Allocation, EvictedPrefix
 
 
 class FinishReason(StrEnum):
     """Why a request ended."""
 
-    STOP = "stop"  # a stop token was sampled
+    STOP = "stop"  # a stop token was sampled, a stop string said, or the grammar is complete
     LENGTH = "length"  # max_tokens were sampled
     CONTEXT = "context_length"  # the model's positions, or the pool, are used up
+    DEADLINE = "deadline"
     CANCELLED = "cancelled"
     FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingParams:
-    """How the next token is chosen, and when to stop.
-
-    temperature: 0 is greedy. top_k: 0 is off. top_p in (0, 1]; 1 is off. min_p in [0, 1);
-    0 is off. seed: with the token's position it gives the noise, so the same seed repeats an
-    answer. max_tokens: None goes on until a stop token or the end of the context.
-    """
-
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    seed: int = 0
-    max_tokens: int | None = None
-
-    def __post_init__(self) -> None:
-        checks = (
-            ("temperature", self.temperature, "0 to 10", 0 <= self.temperature <= 10),
-            ("top_k", self.top_k, "0 (off) or more", self.top_k >= 0),
-            ("top_p", self.top_p, "more than 0, at most 1", 0 < self.top_p <= 1),
-            ("min_p", self.min_p, "0 (off) to less than 1", 0 <= self.min_p < 1),
-            ("seed", self.seed, "0 to 2**63 - 1", 0 <= self.seed < 2**63),
-            (
-                "max_tokens",
-                self.max_tokens,
-                "1 or more",
-                self.max_tokens is None or self.max_tokens >= 1,
-            ),
-        )
-        for name, value, allowed, ok in checks:
-            if not ok or (isinstance(value, float) and math.isnan(value)):
-                raise InvalidSamplingParams(f"{name} is {value!r}; allowed: {allowed}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +35,8 @@ class Usage:
     cached + computed == input; cached <= input - 1, for one token is always computed.
     cache_write counts the tokens newly inserted in the tree. evicted: tokens of the prompt after
     the cached ones that the cache had held, and gave up so many seconds before the request was
-    admitted; None where it cannot tell.
+    admitted; None where it cannot tell. queue_seconds: from submission to the first admission.
+    draft_tokens, accepted_tokens: guessed for speculation, and how many of these were right.
     """
 
     input_tokens: int
@@ -74,6 +45,9 @@ class Usage:
     output_tokens: int
     evicted_tokens: int = 0
     evicted_seconds_ago: float | None = None
+    queue_seconds: float = 0.0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
 
     @property
     def computed_tokens(self) -> int:
@@ -88,6 +62,11 @@ class TokenEvent:
     `token` is None when the step ended the request without sampling (cancelled, failed). The
     last event of a request, and only that, has `finish` and `usage`. A stop token is reported
     as `token` together with `finish`: it belongs to the conversation's ids but not to its text.
+
+    text: what is now certain to be shown, "" for a request that has no `text`. num_kept: of the
+    last event, how many of the sampled tokens belong to the answer: a stop token does not, nor
+    does any token with text of a stop string (`stop`, the one that was said). prompt_logprobs: of
+    the prompt's tokens but the first, with the first sampled token.
     """
 
     request_id: int
@@ -95,6 +74,11 @@ class TokenEvent:
     finish: FinishReason | None = None
     usage: Usage | None = None
     error: RadixChatError | None = None
+    text: str = ""
+    num_kept: int | None = None
+    stop: str | None = None
+    logprob: TokenLogprob | None = None
+    prompt_logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -112,6 +96,11 @@ class Request:
     stop_ids: frozenset[int] = frozenset()
     namespace: bytes = b""
     conversation: str | None = None  # whose turn it is: a hint for the cache, never a condition
+    priority: int = 0  # higher goes first, whatever the prefix
+    deadline: float | None = None  # on the engine's clock; the answer ends then as it is
+    text: AnswerText | None = None
+    grammar: Grammar | None = None
+    lookup: PromptLookup | None = None
     num_prompt: int = field(init=False)
     num_computed: int = 0
     num_cached: int | None = None  # set by the first admission; a requeue does not change it

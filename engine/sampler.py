@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radixchat.engine.request import SamplingParams
+from radixchat.engine.sampling_params import SamplingParams
 
 
 @dataclass(frozen=True, slots=True)

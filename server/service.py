@@ -14,13 +14,14 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ParamSpec, TypeVar
 
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.errors import EngineStopped
 from radixchat.engine.hint import Observe, Signal, Supersede
-from radixchat.engine.request import Request, SamplingParams, Usage
+from radixchat.engine.request import Request, Usage
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.comparison import closest, load_comparisons
@@ -232,12 +233,14 @@ class ChatService:
         One generator and no chain of them, so that leaving it is seen here, at once.
         """
         accepted_at = time.perf_counter()
+        if options.seed is None:
+            options = replace(options, seed=secrets.randbits(63))
         sampling = sampling_params(options)
         turn = await prepare()
         self._plan.validate_prompt(len(turn.prompt_ids))
         if self._closing:
             raise EngineStopped("the service is closed")
-        beginning = asyncio.create_task(self._begin(turn, sampling, accepted_at))
+        beginning = asyncio.create_task(self._begin(turn, options, sampling, accepted_at))
         self._beginning.add(beginning)
         beginning.add_done_callback(self._beginning.discard)
         try:
@@ -249,7 +252,7 @@ class ChatService:
             await leave(beginning)
 
     async def _begin(
-        self, turn: Turn, sampling: SamplingParams, accepted_at: float
+        self, turn: Turn, options: ResponseOptions, sampling: SamplingParams, accepted_at: float
     ) -> RunningResponse:
         """Store the turn and start its response.
 
@@ -262,7 +265,7 @@ class ChatService:
             expected_tip=turn.path.tip,
             parent=turn.parent,
             user=turn.message,
-            options=asdict(sampling),
+            options=asdict(options),
             render_hash=self._prompts.render_hash,
             principal=self._principal,
         )
@@ -350,15 +353,13 @@ async def leave(beginning: asyncio.Task[RunningResponse]) -> None:
 
 
 def sampling_params(options: ResponseOptions) -> SamplingParams:
-    """The options as the engine's parameters, with a seed drawn if none was asked for.
-
-    Raises InvalidSamplingParams.
-    """
+    """The options as the engine's parameters; the seed is set. Raises InvalidSamplingParams."""
+    assert options.seed is not None
     return SamplingParams(
         temperature=options.temperature,
         top_k=options.top_k,
         top_p=options.top_p,
         min_p=options.min_p,
-        seed=secrets.randbits(63) if options.seed is None else options.seed,
+        seed=options.seed,
         max_tokens=options.max_output_tokens,
     )

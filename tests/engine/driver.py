@@ -12,7 +12,8 @@ from torch import Tensor
 
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
-from radixchat.engine.request import FinishReason, Request, SamplingParams, Usage
+from radixchat.engine.request import FinishReason, Request, Usage
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.weights import Checkpoint
 
 GREEDY = SamplingParams(temperature=0, max_tokens=12)

@@ -12,7 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineOverloaded, ModelLoadError, PromptTooLong
-from radixchat.engine.request import FinishReason, Request, SamplingParams
+from radixchat.engine.request import FinishReason, Request
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests import tiny_model
 from radixchat.tests.engine.driver import (

@@ -15,7 +15,8 @@ from transformers import LlamaForCausalLM
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.prompt import ChatMessage
-from radixchat.engine.request import Request, SamplingParams
+from radixchat.engine.request import Request
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint, load_checkpoint

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixchat.engine.errors import InvalidSamplingParams
-from radixchat.engine.request import SamplingParams
 from radixchat.engine.sampler import SampleRow, sample, uniform_noise
+from radixchat.engine.sampling_params import SamplingParams
 
 LOGITS = torch.tensor([[1.0, 3.0, 2.0, -1.0, 3.0]])
 

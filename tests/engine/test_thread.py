@@ -12,7 +12,8 @@ import pytest
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineStopped, PromptTooLong
 from radixchat.engine.hint import Observe, Purge, Supersede
-from radixchat.engine.request import FinishReason, Request, SamplingParams, TokenEvent
+from radixchat.engine.request import FinishReason, Request, TokenEvent
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.use import Signal

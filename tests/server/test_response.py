@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from radixchat.engine.errors import StoreError
-from radixchat.engine.request import Request, SamplingParams, Usage
+from radixchat.engine.request import Request, Usage
+from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.server import response as response_module
 from radixchat.server.local import LocalSettings, load_model
