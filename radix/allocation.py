@@ -116,9 +116,18 @@ class PageCache(Protocol):
         """How many leading tokens are cached."""
 
     def allocate(
-        self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
+        self,
+        tokens: Tokens,
+        namespace: bytes = b"",
+        conversation: str | None = None,
+        *,
+        leave: int = 1,
+        spare: int = 0,
     ) -> Allocation | None:
-        """Pages for all tokens, the cached prefix shared; None when there is no room now."""
+        """Pages for all tokens, the cached prefix shared; None when there is no room now.
+
+        The last `leave` tokens are computed in any case; `spare` pages stay available to others.
+        """
 
     def extend(self, allocation: Allocation, num_tokens: int) -> bool:
         """Cover `num_tokens` positions; False when there is no room now."""

@@ -139,20 +139,22 @@ class PrefixCache:
         conversation: str | None = None,
         *,
         leave: int = 1,
+        spare: int = 0,
     ) -> Allocation | None:
         """Lock the cached prefix of `tokens` and take pages for all the rest.
 
-        The last `leave` tokens are to be computed in any case. `conversation`: whose request it
+        The last `leave` tokens are to be computed in any case. `spare`: so many pages must be
+        free, or free on demand, afterwards. `conversation`: whose request it
         is, for the eviction policy; when it begins and ends whoever runs it tells `observe`, for
         a request that is preempted is admitted twice. Returns None when there is no room now;
         then nothing has changed. A request that fits the pool is never refused while no other
-        is live.
+        is live (and no page is to be spared).
         """
         assert len(tokens) > 0, "a request has at least one token"
         encoded = _encode(tokens)[: (len(tokens) - leave) * TOKEN_BYTES]
         found = self._tree.find(namespace, encoded)
         num_pages = -(-len(tokens) // self.page_size)
-        usable = self._tree.longest_fit(*found, num_pages)
+        usable = self._tree.longest_fit(*found, num_pages, spare)
         if usable is None:
             return None
         node, cached = usable

@@ -101,28 +101,42 @@ class PublicPrefixCache:
         return Match(border + private.length, (*public.spans, *spans), private.diverges)
 
     def allocate(
-        self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
+        self,
+        tokens: Tokens,
+        namespace: bytes = b"",
+        conversation: str | None = None,
+        *,
+        leave: int = 1,
+        spare: int = 0,
     ) -> Allocation | None:
-        """As PrefixCache.allocate; the public part from the public root."""
+        """As PrefixCache.allocate; the public part from the public root.
+
+        A request that has to compute tokens of a public prefix does not take part in it.
+        """
         border = self._border(tokens)
-        if border == 0:
-            return self._admit(self._cache.allocate(tokens, namespace, conversation))
+        if border == 0 or leave > len(tokens) - border:
+            whole_path = self._cache.allocate(
+                tokens, namespace, conversation, leave=leave, spare=spare
+            )
+            return self._admit(whole_path)
         public = self._cache.allocate(tokens[:border], PUBLIC, leave=0)
         if public is None:
             return None
         rest, below = tokens[border:], _below(namespace, tokens[:border])
         # K/V is computed from the first token that is missing on: nothing beyond it is of use.
-        leave = 1 if public.num_cached == border else len(rest)
-        private = self._cache.allocate(rest, below, conversation, leave=leave)
+        usable = public.num_cached == border
+        private = self._cache.allocate(
+            rest, below, conversation, leave=leave if usable else len(rest), spare=spare
+        )
         if private is None:
             self._cache.release(public)
             if self._live:
                 return None
-            return self._admit(self._cache.allocate(tokens, namespace, conversation))
+            return self._admit(self._cache.allocate(tokens, namespace, conversation, leave=leave))
         whole = Allocation(namespace, [], public.num_cached + private.num_cached)
         if public.evicted is not None:
             whole.evicted = public.evicted
-        elif private.evicted is not None and leave == 1:
+        elif private.evicted is not None and usable:
             whole.evicted = replace(private.evicted, length=border + private.evicted.length)
         self._parts[whole] = _Parts(border, public, private)
         self._join(whole)

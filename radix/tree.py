@@ -43,16 +43,18 @@ class RadixTree:
         """The deepest node on the path of `tokens`, and how many of them are cached."""
         return descend(self.roots.get(namespace) or Root(namespace), tokens)
 
-    def longest_fit(self, node: Node, length: int, num_pages: int) -> tuple[Node, int] | None:
+    def longest_fit(
+        self, node: Node, length: int, num_pages: int, spare: int = 0
+    ) -> tuple[Node, int] | None:
         """How much of a match, `length` tokens down to `node`, a request can use now.
 
-        `num_pages`: all it needs. Locking the match pins pages that could be evicted, and
+        `num_pages`: all it needs. `spare`: to be left for others. Locking the match pins pages that could be evicted, and
         where several nodes of the path touch one page index, or the match ends in mid-page,
         more of them than it saves. When that leaves no room the match is cut at page borders
         until it fits, so that a request that fits the pool is not refused while it is alone.
         None: there is no room, whatever the cut.
         """
-        room = self._pool.num_free + self.num_evictable
+        room = self._pool.num_free + self.num_evictable - spare
         while True:
             pinned, held = self._pinned_by(node, length)
             if num_pages - length // self.page_size + pinned <= room:

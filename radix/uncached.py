@@ -35,16 +35,22 @@ class UncachedPages:
         return Match(0)
 
     def allocate(
-        self, tokens: Tokens, namespace: bytes = b"", conversation: str | None = None
+        self,
+        tokens: Tokens,
+        namespace: bytes = b"",
+        conversation: str | None = None,
+        *,
+        leave: int = 1,
+        spare: int = 0,
     ) -> Allocation | None:
-        """Take pages for all tokens; None when there is no room now."""
+        """Take pages for all tokens, sparing some; None when there is no room now."""
         assert len(tokens) > 0, "a request has at least one token"
+        if -(-len(tokens) // self.page_size) + spare > self._pool.num_free:
+            return None
         allocation = Allocation(namespace, [], conversation=conversation)
         self._live.add(allocation)
-        if self.extend(allocation, len(tokens)):
-            return allocation
-        self._live.remove(allocation)
-        return None
+        self.extend(allocation, len(tokens))
+        return allocation
 
     def extend(self, allocation: Allocation, num_tokens: int) -> bool:
         """Make the page table cover `num_tokens` positions; False when there is no room now."""

@@ -120,9 +120,9 @@ STRUCTURE_MUTANTS = (
     Mutant(
         "refusal_after_split",
         "cache",
-        "        usable = self._tree.longest_fit(*found, num_pages)\n",
+        "        usable = self._tree.longest_fit(*found, num_pages, spare)\n",
         "        self._tree._split(*found)\n"
-        "        usable = self._tree.longest_fit(*found, num_pages)\n",
+        "        usable = self._tree.longest_fit(*found, num_pages, spare)\n",
     ),
     Mutant(
         "match_never_cut",
