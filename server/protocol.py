@@ -21,6 +21,7 @@ from radixchat.engine.errors import (
     RadixChatError,
     StoreError,
 )
+from radixchat.server.output_logprob import OutputLogprob
 
 __all__ = [
     "ConversationLocked",
@@ -31,6 +32,7 @@ __all__ = [
     "MessageView",
     "MissReport",
     "ModelLoadError",
+    "OutputLogprob",
     "OutputTextDelta",
     "RadixChatError",
     "ResponseCreated",
@@ -155,12 +157,18 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True)
 class ResponseUsage:
-    """Tokens of one response. cached_tokens <= input_tokens - 1."""
+    """Tokens of one response. cached_tokens <= input_tokens - 1.
+
+    draft_tokens: guessed ahead of the model; accepted_tokens: those that it confirmed, a part of
+    the output.
+    """
 
     input_tokens: int
     cached_tokens: int
     cache_write_tokens: int
     output_tokens: int
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The `usage` object of the Responses API."""
@@ -171,6 +179,10 @@ class ResponseUsage:
                 "cache_write_tokens": self.cache_write_tokens,
             },
             "output_tokens": self.output_tokens,
+            "output_tokens_details": {
+                "draft_tokens": self.draft_tokens,
+                "accepted_tokens": self.accepted_tokens,
+            },
             "total_tokens": self.input_tokens + self.output_tokens,
         }
 
@@ -181,24 +193,28 @@ class ResponseTimings:
 
     ttft_ms: from accepting the turn to the first token, waiting and encoding included.
     prompt_ms: from the hand-over to the engine to the first token. predicted_ms: from the first
-    token to the last.
+    token to the last. queue_ms: of prompt_ms, how long others were served first.
     None: the response ended before there was a first token.
     """
 
     ttft_ms: float | None
     prompt_ms: float | None
     predicted_ms: float | None
+    queue_ms: float | None = None
 
     def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
         """The `timings` object, with llama.cpp's names."""
         return {
             "ttft_ms": self.ttft_ms,
+            "queue_ms": self.queue_ms,
             "prompt_ms": self.prompt_ms,
             "predicted_ms": self.predicted_ms,
             "cache_n": usage.cached_tokens,
             "prompt_n": usage.input_tokens - usage.cached_tokens,
             "predicted_n": usage.output_tokens,
             "predicted_per_second": self.predicted_per_second(usage),
+            "draft_n": usage.draft_tokens,
+            "draft_n_accepted": usage.accepted_tokens,
         }
 
     def predicted_per_second(self, usage: ResponseUsage) -> float | None:
@@ -261,10 +277,16 @@ class MissReport:
 
 @dataclass(frozen=True, slots=True)
 class ResponseCreated:
-    """The turn is accepted and stored; nothing is computed yet."""
+    """The turn is accepted and stored; nothing is computed yet.
+
+    left_out: ids of the messages, oldest first, that the prompt is without, for want of room
+    (`truncation` is "auto"); left_out_tokens: how many tokens the whole conversation has more.
+    """
 
     conversation: str
     response: str
+    left_out: tuple[str, ...] = ()
+    left_out_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +303,15 @@ class ResponseDone:
 
     conversation, response: None where a turn was refused before there was one (a client's record
     of it; nothing is sent then).
-    status: "completed", "incomplete" (reason: "max_output_tokens", "context_length" or
-    "interrupted") or "failed" (error is set). output_ids include the stop token, if one was
-    sampled; output_text does not show it. seed: what repeats a sampled answer, drawn if none was
+    status: "completed", "incomplete" or "failed" (error is set). reason, of "incomplete":
+    "max_output_tokens", as many as were asked for; "context_length", the conversation has come to
+    the end of what the model can see; "deadline", `timeout_s` have passed; "interrupted".
+    stop: the one of the `stop` texts that ended the answer, which is not part of output_text.
+    output_ids: all that was sampled, with a stop token and the tokens of a stop text. logprobs: of
+    each of these, if they were asked for. seed: what repeats a sampled answer, drawn if none was
     asked for; None for a turn that was refused. miss: None where nothing was missed, where the
-    cache is off, and where the answer ended before its first token.
+    cache is off, and where the answer ended before its first token. n_ctx: as many tokens a
+    conversation can have; tokens_left: what the next turn has of them, its answer included.
     """
 
     conversation: str | None
@@ -300,6 +326,10 @@ class ResponseDone:
     seed: int | None = None
     error: ErrorInfo | None = None
     miss: MissReport | None = None
+    stop: str | None = None
+    logprobs: tuple[OutputLogprob, ...] | None = None
+    n_ctx: int | None = None
+    tokens_left: int | None = None
 
     def to_turn(self, *, ids: bool = False) -> dict[str, Any]:
         """The turn as one JSON object; with `ids`, the exact tokens too."""
@@ -310,9 +340,13 @@ class ResponseDone:
             "status": self.status,
             "incomplete_details": {"reason": self.reason} if self.reason else None,
             "output_text": self.output_text,
+            "stop": self.stop,
+            "logprobs": None if self.logprobs is None else [p.to_dict() for p in self.logprobs],
             "seed": self.seed,
             "usage": self.usage.to_dict(),
             "timings": self.timings.to_dict(self.usage),
+            "n_ctx": self.n_ctx,
+            "tokens_left": self.tokens_left,
             "prompt_cache_diagnostics": self.miss.diagnostics() if self.miss else None,
             "x_cache": self.miss.details() if self.miss else None,
         }
