@@ -7,6 +7,7 @@ stands for is the vocabulary's business.
 from __future__ import annotations
 
 import codecs
+import copy
 from collections.abc import Sequence
 
 
@@ -23,9 +24,19 @@ class DecodeStream:
     def __init__(self, token_bytes: Sequence[bytes], *, skip_space: bool) -> None:
         self._token_bytes = token_bytes
         self._skip_space = skip_space
-        # The standard library's decoder waits for a sequence that can still become valid and
-        # replaces any other at once, by the same rule as bytes.decode(errors="replace").
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._decoder = _new_decoder()
+
+    @property
+    def in_character(self) -> bool:
+        """Whether bytes are held back: the beginning of exactly one character, maybe U+FFFD."""
+        return bool(self._decoder.getstate()[0])
+
+    def copy(self) -> DecodeStream:
+        """An independent one in the same state."""
+        other = copy.copy(self)
+        other._decoder = _new_decoder()
+        other._decoder.setstate(self._decoder.getstate())
+        return other
 
     def push(self, token_id: int) -> str:
         """The text that this token completes; "" while a character is incomplete.
@@ -45,3 +56,11 @@ class DecodeStream:
             self._skip_space = False
             return text.removeprefix(" ")
         return text
+
+
+def _new_decoder() -> codecs.IncrementalDecoder:
+    """The standard library's: it waits for a sequence that can still become valid.
+
+    It replaces any other at once, by the same rule as bytes.decode(errors="replace").
+    """
+    return codecs.getincrementaldecoder("utf-8")(errors="replace")
