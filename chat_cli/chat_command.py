@@ -6,24 +6,23 @@ Knows click and nothing that is slow to import; what it does is in `run.py`.
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from radixchat.chat_cli.answer_flags import answer_flags, take_answer
 from radixchat.chat_cli.config import load_config
 from radixchat.chat_cli.exit_codes import help_epilog
+from radixchat.chat_cli.flag import count, option, options
+from radixchat.chat_cli.named_option import write_named
 from radixchat.chat_cli.paths import config_file, database_file
 from radixchat.chat_cli.settings import ChatSettings
 
 # Those of radixchat.radix.policies, named here because importing them would be slow.
 EVICTION_POLICIES = ("lru", "slru", "tlru", "chat")
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _HELP = """Chat with a model in this process.
 
@@ -35,22 +34,11 @@ as its context. With `-` as the only word: all of standard input is one question
 The answer goes to standard output, everything else to standard error. Ctrl-C stops an answer and
 keeps what is there; a second within two seconds leaves.
 
-Every flag can be set by a variable RADIXCHAT_<FLAG> (RADIXCHAT_TOP_P=0.8) or in config.toml
-(top_p = 0.8). A flag wins over a variable, a variable over the file. config.toml lies in
-RADIXCHAT_CONFIG_DIR, or else in the platform's configuration folder (Linux: ~/.config/radixchat).
+Every flag and every setting of -o can be given by a variable RADIXCHAT_<FLAG>
+(RADIXCHAT_TOP_P=0.8) or in config.toml (top_p = 0.8). A flag wins over a variable, a variable
+over the file. config.toml lies in RADIXCHAT_CONFIG_DIR, or else in the platform's configuration
+folder (Linux: ~/.config/radixchat).
 """
-
-
-class _Number(click.FloatRange):
-    """A FloatRange that refuses NaN, which no comparison does."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number", param, ctx)
-        return number
 
 
 class ConfiguredCommand(click.Command):
@@ -63,32 +51,17 @@ class ConfiguredCommand(click.Command):
             ctx.default_map = load_config(config_file(), options)
         return super().parse_args(ctx, args)
 
-
-def _option(*names: str, **attributes: Any) -> Callable[[_Function], _Function]:
-    """An option with the variable RADIXCHAT_<FLAG>."""
-    flag = max((name for name in names if name.startswith("--")), key=len)
-    variable = "RADIXCHAT_" + flag.lstrip("-").replace("-", "_").upper()
-    return click.option(*names, envvar=variable, **attributes)
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The flags, then the settings that have none."""
+        super().format_options(ctx, formatter)
+        write_named(self, ctx, formatter)
 
 
-def _options(*options: Callable[[_Function], _Function]) -> Callable[[_Function], _Function]:
-    def decorate(function: _Function) -> _Function:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
-
-
-def _count(flag: str, **attributes: Any) -> Callable[[_Function], _Function]:
-    return _option(flag, type=click.IntRange(min=1), metavar="N", **attributes)
-
-
-_CONVERSATION = _options(
-    _option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
-    _option("--session", metavar="ID", help="Continue this one (or a prefix of its id)."),
-    _option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
-    _option(
+_CONVERSATION = options(
+    option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
+    option("--session", metavar="ID", help="Continue this one (or a prefix of its id)."),
+    option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
+    option(
         "--db",
         "database",
         metavar="FILE",
@@ -97,70 +70,33 @@ _CONVERSATION = _options(
     ),
 )
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(ChatSettings)}
-_MODEL = _options(
-    _option(
+_MODEL = options(
+    option(
         "-m",
         "--model",
         metavar="NAME",
         show_default="smollm2-135m",
         help="A model's name, a hub id, a .gguf file, or a folder.",
     ),
-    _count("--page-size", show_default="16", help="Tokens in a page of the cache."),
-    _count(
+    count("--page-size", show_default="16", help="Tokens in a page of the cache."),
+    count(
         "--pool-tokens",
         show_default="four contexts, at most a quarter of the memory",
         help="Tokens that the cache holds.",
     ),
-    _option("--no-cache", is_flag=True, help="Compute every prompt from its start."),
-    _option(
+    option("--no-cache", is_flag=True, help="Compute every prompt from its start."),
+    option(
         "--eviction",
         type=click.Choice(EVICTION_POLICIES),
         default=_DEFAULTS["eviction"],
         show_default=True,
         help="Which prompts a full cache forgets first.",
     ),
-    _count("--threads", show_default="all cores", help="CPU threads."),
+    count("--threads", show_default="all cores", help="CPU threads."),
 )
-_SAMPLING = _options(
-    _option(
-        "--temperature",
-        type=_Number(0, 10),
-        metavar="X",
-        default=_DEFAULTS["temperature"],
-        show_default=True,
-        help="0 is greedy.",
-    ),
-    _option(
-        "--top-p",
-        type=_Number(0, 1, min_open=True),
-        metavar="X",
-        default=_DEFAULTS["top_p"],
-        show_default=True,
-    ),
-    _option(
-        "--top-k",
-        type=click.IntRange(0),
-        metavar="N",
-        default=_DEFAULTS["top_k"],
-        show_default="off",
-    ),
-    _option(
-        "--min-p",
-        type=_Number(0, 1, max_open=True),
-        metavar="X",
-        default=_DEFAULTS["min_p"],
-        show_default="off",
-    ),
-    _option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Makes answers repeatable."
-    ),
-    _count(
-        "--max-tokens", default=_DEFAULTS["max_tokens"], show_default=True, help="Longest answer."
-    ),
-)
-_OUTPUT = _options(
-    _option("--json", is_flag=True, help="One JSON object per turn."),
-    _option("--ids", is_flag=True, help="With --json: the exact token ids too."),
+_OUTPUT = options(
+    option("--json", is_flag=True, help="One JSON object per turn."),
+    option("--ids", is_flag=True, help="With --json: the exact token ids too."),
 )
 
 
@@ -174,7 +110,7 @@ _OUTPUT = _options(
 @click.argument("words", nargs=-1)
 @_CONVERSATION
 @_MODEL
-@_SAMPLING
+@answer_flags
 @_OUTPUT
 @click.pass_context
 def chat(ctx: click.Context, /, words: tuple[str, ...], **values: Any) -> None:
@@ -209,14 +145,24 @@ def resolve(ctx: click.Context, values: dict[str, Any]) -> ChatSettings:
         raise click.UsageError("--system is for a new conversation; the old one has its own")
     if ctx.get_parameter_source("ids") is ParameterSource.COMMANDLINE and not values["json"]:
         raise click.UsageError("--ids adds to the objects of --json; give both")
+    logprobs = ctx.get_parameter_source("top_logprobs")
+    if logprobs is ParameterSource.COMMANDLINE and not values["json"]:
+        raise click.UsageError("-o logprobs adds to the objects of --json; give both")
     if values["model"] is None:
         from radixchat.engine.model_store import DEFAULT_MODEL
 
         values["model"] = DEFAULT_MODEL
+    nearness = {
+        name: _NEARNESS.index(source)
+        for name in values
+        if (source := ctx.get_parameter_source(name)) is not None
+    }
+    answer = take_answer(values, nearness)
     database = values.pop("database")
     prefix_cache = not values.pop("no_cache")
     return ChatSettings(
         database=database_file() if database is None else Path(database).expanduser(),
+        answer=answer,
         prefix_cache=prefix_cache,
         **values,
     )

@@ -13,12 +13,15 @@ from pathlib import Path
 import click
 
 from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.value_types import JSON_TYPES
 
 _EXPECTED: Mapping[type, str] = {
     bool: "true or false",
     int: "an integer",
     float: "a number",
     str: "a string",
+    list: "a list",
+    dict: "a table",
 }
 
 
@@ -34,7 +37,8 @@ def load_config(path: Path, options: Iterable[click.Option]) -> dict[str, object
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise click.UsageError(f"{_name(path)}: {neutral_line(str(error))}") from error
-    known = {flag_name(option): option for option in options if option.name != "help"}
+    # Of what has no value of its own, help and -o, nothing can be kept for another time.
+    known = {flag_name(option): option for option in options if option.expose_value}
     return dict(_entry(path, key, value, known) for key, value in document.items())
 
 
@@ -51,25 +55,30 @@ def _entry(
     where = f"{_name(path)}: {neutral_line(key)}"
     if option is None:
         raise click.UsageError(f"{where}: unknown key; known: {', '.join(sorted(known))}")
+    # A list of one need not be written as one.
+    values = value if option.multiple and isinstance(value, list) else [value]
     expected = _type_of(option)
-    fits = type(value) is expected or (expected is float and type(value) is int)
-    if not fits:
-        raise click.UsageError(f"{where}: {value!r} is not {_EXPECTED[expected]}")
-    if expected is not bool:
+    for each in values:
+        fits = type(each) is expected or (expected is float and type(each) is int)
+        if not fits:
+            raise click.UsageError(f"{where}: {each!r} is not {_EXPECTED[expected]}")
         try:
-            option.type.convert(value, option, None)
+            option.type.convert(each, option, None)
         except click.BadParameter as error:
             raise click.UsageError(f"{where}: {error.message}") from error
     assert option.name is not None
-    return option.name, value
+    return option.name, values if option.multiple else value
 
 
 def _type_of(option: click.Option) -> type:
-    if option.is_flag:
-        return bool
-    if isinstance(option.type, click.IntRange):
-        return int
-    return float if isinstance(option.type, click.FloatRange) else str
+    match option.type:
+        case click.types.BoolParamType():
+            return bool
+        case click.IntRange():
+            return int
+        case click.FloatRange():
+            return float
+    return JSON_TYPES.get(option.type.name, str)
 
 
 def _name(path: Path) -> str:

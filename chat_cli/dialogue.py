@@ -27,6 +27,7 @@ from radixchat.chat_cli.commands import (
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.foreign_changes import foreign_changes
 from radixchat.chat_cli.interrupts import Interrupts
+from radixchat.chat_cli.left_out import left_out_note
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.render import Output
 from radixchat.chat_cli.settings import ChatSettings
@@ -35,11 +36,13 @@ from radixchat.server.protocol import (
     ErrorInfo,
     MessageView,
     RadixChatError,
+    ResponseCreated,
     ResponseEvent,
     describe_error,
 )
 
 _EXCERPT = 60
+_TOO_LONG = "context_length_exceeded"
 
 
 class Dialogue:
@@ -56,13 +59,14 @@ class Dialogue:
         self.exit_code = exit_codes.OK
         self.engine_failed = False
         self._client = client
-        self._options = settings.response_options
+        self._options = settings.answer
         self._system = settings.system
         self._output = output
         self._notes = notes
         self._interrupts = interrupts
         self._conversation: str | None = None
         self._known: Sequence[MessageView] = ()
+        self._left_out: tuple[str, ...] = ()
 
     @property
     def stored(self) -> str | None:
@@ -108,7 +112,7 @@ class Dialogue:
                 if self._conversation is not None:
                     await self._client.close_conversation(self._conversation)
                 self._conversation = None
-                self._known = ()
+                self._known = self._left_out = ()
                 self._notes.aside("new conversation")
             case ShowHelp():
                 self._notes.table(HELP)
@@ -141,9 +145,18 @@ class Dialogue:
             return self._refuse(_NO_TURN)
         await self._look_elsewhere(self._conversation)
         events = ask(self._conversation)
-        turn = Turn(self._client, self._conversation, events, self._output, self._interrupts)
+        turn = Turn(
+            self._client,
+            self._conversation,
+            events,
+            self._output,
+            self._interrupts,
+            self._tell_left_out,
+        )
         done = await turn.run()
         self._note_failure(done.error)
+        if done.error is not None and done.error.code == _TOO_LONG:
+            self._tell_way_out()
         if done.response is not None:
             await self._know(self._conversation)
         if done.error is None or done.response is None:
@@ -183,6 +196,20 @@ class Dialogue:
         told = foreign_changes(before, self._known)
         if told is not None:
             self._notes.note(told)
+
+    def _tell_left_out(self, created: ResponseCreated) -> None:
+        """Which turns this answer does without; once, while they stay the same."""
+        note = left_out_note(created, self._known)
+        if note is not None and created.left_out != self._left_out:
+            self._notes.note(note)
+        self._left_out = created.left_out
+
+    def _tell_way_out(self) -> None:
+        """How to go on with a conversation that is too long; without turns there is no other."""
+        if self._options.truncation == "disabled" and self.stored is not None:
+            self._notes.aside(
+                "`--truncation auto` answers without the oldest turns, /new without any"
+            )
 
     async def _know(self, conversation: str) -> None:
         # A store that cannot be read fails the command too, which then says so.

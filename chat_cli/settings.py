@@ -10,24 +10,23 @@ from pathlib import Path
 
 from radixchat.server.protocol import ResponseOptions
 
+# A small model wanders off when it is hot, and may repeat itself until its context is full,
+# minutes later.
+DEFAULT_ANSWER = ResponseOptions(temperature=0.2, top_p=0.9, max_output_tokens=1024)
+
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
     """The settings of one chat; None means the default of whoever uses the value.
 
-    continue_last and session exclude each other. database: the file of the conversations.
+    answer: what every answer of this run is asked for. continue_last and session exclude each
+    other. database: the file of the conversations.
     """
 
     model: str
     database: Path
     system: str | None = None
-    temperature: float = 0.2
-    top_p: float = 0.9
-    top_k: int = 0
-    min_p: float = 0.0
-    seed: int | None = None
-    # A small model may repeat itself until its context is full, minutes later.
-    max_tokens: int = 1024
+    answer: ResponseOptions = DEFAULT_ANSWER
     page_size: int | None = None
     pool_tokens: int | None = None
     prefix_cache: bool = True
@@ -37,15 +36,3 @@ class ChatSettings:
     ids: bool = False
     continue_last: bool = False
     session: str | None = None
-
-    @property
-    def response_options(self) -> ResponseOptions:
-        """What every answer of this run is asked for."""
-        return ResponseOptions(
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            min_p=self.min_p,
-            seed=self.seed,
-            max_output_tokens=self.max_tokens,
-        )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.interrupts import Interrupts, Target
@@ -53,12 +53,15 @@ class Turn:
         events: AsyncGenerator[ResponseEvent],
         output: Output,
         interrupts: Interrupts,
+        accepted: Callable[[ResponseCreated], None],
     ) -> None:
+        """accepted: is told of the response before anything of it is shown."""
         self._client = client
         self._conversation = conversation
         self._events = events
         self._output = output
         self._interrupts = interrupts
+        self._accepted = accepted
         self._answer: Answer | None = None
         self._response: str | None = None
         self._stopping = False
@@ -112,7 +115,8 @@ class Turn:
                     match event:
                         case ResponseCreated():
                             self._response = event.response
-                            self._answer = self._output.begin()
+                            self._accepted(event)
+                            self._answer = self._output.begin(event)
                             self._cancel_if_asked()
                         case OutputTextDelta():
                             assert self._answer is not None

@@ -15,7 +15,7 @@ from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.render import JsonOutput, TextOutput
 from radixchat.chat_cli.script import run_lines
 from radixchat.chat_cli.settings import ChatSettings
-from radixchat.server.protocol import MessageView
+from radixchat.server.protocol import MessageView, ResponseOptions
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 
 
@@ -89,12 +89,15 @@ def messages_of(settings: ChatSettings, conversation: str | None = None) -> list
 
 
 def tiny_settings(model: Path, database: Path, **changes: Any) -> ChatSettings:
-    """Short greedy answers of the small model, as JSON with ids unless `changes` says otherwise."""
+    """Short greedy answers of the small model, as JSON with ids unless `changes` says otherwise.
+
+    changes: fields of ChatSettings, and of the ResponseOptions that are its `answer`.
+    """
+    asked = {name: changes.pop(name) for name in ResponseOptions.__slots__ if name in changes}
     values: dict[str, Any] = {
         "model": str(model),
         "database": database,
-        "temperature": 0.0,
-        "max_tokens": 6,
+        "answer": ResponseOptions(**{"temperature": 0.0, "max_output_tokens": 6, **asked}),
         "threads": 1,
         "json": True,
         "ids": True,

@@ -22,6 +22,7 @@ from radixchat.engine.config import (
 )
 from radixchat.engine.model_store import DEFAULT_MODEL
 from radixchat.radix.policies import POLICY_NAMES
+from radixchat.server.protocol import ResponseOptions
 
 
 def settings_of(*arguments: str) -> ChatSettings:
@@ -41,8 +42,9 @@ def test_defaults(tmp_path: Path) -> None:
     assert settings_of() == ChatSettings(
         model=DEFAULT_MODEL, database=tmp_path / "data" / "sessions.db"
     )
-    options = settings_of().response_options
-    assert (options.temperature, options.top_p) == (0.2, 0.9)
+    assert settings_of().answer == ResponseOptions(
+        temperature=0.2, top_p=0.9, max_output_tokens=1024
+    )
 
 
 def test_help_names_the_default_model() -> None:
@@ -68,17 +70,23 @@ def test_all_flags() -> None:
     command_line = """
         -m m -s sys --temperature 0 --top-p 1 --top-k 5 --min-p .1 --seed 7 --max-tokens 8
         --page-size 4 --pool-tokens 99 --no-cache --db f.db --json --ids --threads 2
-        --eviction lru
+        --eviction lru --stop END --stop User: --timeout 9 --truncation auto --no-speculation
     """
     assert settings_of(*command_line.split()) == ChatSettings(
         model="m",
         system="sys",
-        temperature=0,
-        top_p=1,
-        top_k=5,
-        min_p=0.1,
-        seed=7,
-        max_tokens=8,
+        answer=ResponseOptions(
+            temperature=0,
+            top_p=1,
+            top_k=5,
+            min_p=0.1,
+            seed=7,
+            max_output_tokens=8,
+            stop=("END", "User:"),
+            timeout_s=9,
+            truncation="auto",
+            speculate=False,
+        ),
         page_size=4,
         pool_tokens=99,
         prefix_cache=False,
@@ -93,9 +101,9 @@ def test_all_flags() -> None:
 
 
 def test_every_flag_has_its_variable() -> None:
-    """The variable of a flag is RADIXCHAT_ and its long name."""
-    options = [p for p in chat.params if isinstance(p, click.Option)]
-    assert len(options) == 18
+    """The variable of a flag, or of a setting of -o, is RADIXCHAT_ and its long name."""
+    options = [p for p in chat.params if isinstance(p, click.Option) and p.expose_value]
+    assert len(options) == 38
     for option in options:
         assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
 
@@ -105,9 +113,9 @@ def test_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     write_config("top_k = 1\nseed = 1\nmax_tokens = 1")
     monkeypatch.setenv("RADIXCHAT_TOP_K", "2")
     monkeypatch.setenv("RADIXCHAT_SEED", "2")
-    settings = settings_of("--top-k", "3")
-    assert (settings.top_k, settings.seed, settings.max_tokens) == (3, 2, 1)
-    assert settings.top_p == 0.9
+    answer = settings_of("--top-k", "3").answer
+    assert (answer.top_k, answer.seed, answer.max_output_tokens) == (3, 2, 1)
+    assert answer.top_p == 0.9
 
 
 def test_nearest_conversation_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +144,7 @@ def test_nearest_conversation_wins(monkeypatch: pytest.MonkeyPatch) -> None:
         (["-c", "-s", "be brief"], "--system"),
         (["--session", "x", "--system", "be brief"], "--system"),
         (["--ids"], "--json"),
+        (["-o", "logprobs", "2"], "--json"),
         ([""], "empty"),
         (["  "], "empty"),
     ],

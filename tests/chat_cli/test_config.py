@@ -30,7 +30,7 @@ def test_values(tmp_path: Path) -> None:
     assert load(tmp_path / "c.toml", text) == {
         "model": "m",
         "top_p": 0.5,
-        "max_tokens": 9,
+        "max_output_tokens": 9,
         "no_cache": True,
         "continue_last": True,
         "temperature": 1,
@@ -39,23 +39,43 @@ def test_values(tmp_path: Path) -> None:
 
 
 def test_every_flag_is_a_key(tmp_path: Path) -> None:
-    """Each flag can be set in the file."""
+    """Each flag, and each setting of -o, can be set in the file; -o itself has no value."""
     values = {
         "boolean": "true",
         "integer range": "1",
         "float range": "0.5",
         "text": '"1"',
-        "choice": '"lru"',
+        "json_schema": '"{}"',
+        "lark_grammar": """'start: "1"'""",
+        "text_list": '["1"]',
+        "choices": '["1"]',
+        "token_bias": "{ 1 = 0.5 }",
     }
     for option in OPTIONS:
-        text = f"{flag_name(option)} = {values[option.type.name]}"
-        assert list(load(tmp_path / "c.toml", text)) == [option.name]
+        value = values.get(option.type.name)
+        if isinstance(option.type, click.FloatRange) and (option.type.min or 0) > 0.5:
+            value = str(float(option.type.min or 0))
+        if isinstance(option.type, click.Choice):
+            value = f'"{option.type.choices[0]}"'
+        if option.expose_value:
+            text = f"{flag_name(option)} = {value}"
+            assert list(load(tmp_path / "c.toml", text)) == [option.name]
+        else:
+            with pytest.raises(click.UsageError, match="unknown key"):
+                load(tmp_path / "c.toml", f'{flag_name(option)} = "x"')
+
+
+def test_several_texts(tmp_path: Path) -> None:
+    """Of a repeatable flag the file has one text, or a list of them."""
+    path = tmp_path / "c.toml"
+    assert load(path, 'stop = "END"') == {"stop": ["END"]}
+    assert load(path, 'stop = ["END", "\\n\\n"]') == {"stop": ["END", "\n\n"]}
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("modle = 'x'", "modle: unknown key; known: continue, "),
+        ("modle = 'x'", "modle: unknown key; known: bad_words, choice, continue, "),
         ("max_tokens = '9'", "max_tokens: '9' is not an integer"),
         ("max_tokens = 9.0", "max_tokens: 9.0 is not an integer"),
         ("max_tokens = true", "max_tokens: True is not an integer"),
@@ -65,6 +85,16 @@ def test_every_flag_is_a_key(tmp_path: Path) -> None:
         ("top_p = 1.5", "top_p: 1.5 is not in the range 0<x<=1"),
         ("json = 1", "json: 1 is not true or false"),
         ("model = 1", "model: 1 is not a string"),
+        ("stop = ['a', 1]", "stop: 1 is not a string"),
+        ("stop = ''", "stop: '' is not a text of at least one character"),
+        ("bad_words = 'x'", "bad_words: 'x' is not a list"),
+        ("bad_words = [1]", "bad_words: '[1]' is not a JSON list of texts"),
+        ("logit_bias = [1]", "logit_bias: [1] is not a table"),
+        ("logit_bias = { x = 1 }", "is not a JSON object of token ids and numbers"),
+        ("ignore_eos = 1", "ignore_eos: 1 is not true or false"),
+        ("schema = 'none.json'", "cannot read 'none.json': No such file"),
+        ("truncation = 'never'", "truncation: 'never' is not one of"),
+        ("timeout = inf", "timeout: inf is not a number"),
         ("[chat]\nmodel = 'x'", "chat: unknown key"),
         ("model = ", "Invalid value"),
         ('"\\u001b[2J" = 1', "␛[2J: unknown key"),

@@ -104,7 +104,7 @@ def test_the_first_failure_decides_the_exit_code(tiny_model: Path, tmp_path: Pat
 
 def test_turns_of_another_process_are_told(tiny_model: Path, tmp_path: Path) -> None:
     """Before an answer or /undo it is said what was done elsewhere, once; own turns never are."""
-    options = tiny_settings(tiny_model, tmp_path).response_options
+    options = tiny_settings(tiny_model, tmp_path).answer
 
     async def work(dialogue: Dialogue, client: ChatClient) -> None:
         assert dialogue.stored is None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from radixchat.chat_cli.markdown_answer import MarkdownAnswer
 from radixchat.chat_cli.render import Answer, JsonOutput, PlainAnswer, TextOutput
 from radixchat.chat_cli.turn import failed
-from radixchat.server.protocol import ErrorInfo
+from radixchat.server.protocol import ErrorInfo, OutputLogprob, ResponseCreated
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.turns import turn
 
@@ -123,7 +124,32 @@ def test_json() -> None:
     output.conclude(turn())
     (line,) = stream.getvalue().splitlines()
     assert "Grüß Gott 👋" in line
-    assert json.loads(line) == turn().to_turn()
+    assert json.loads(line) == {**turn().to_turn(), "left_out": [], "left_out_tokens": 0}
+
+
+def test_json_left_out() -> None:
+    """A turn's object has the messages that its prompt was without; the next turn's has its own."""
+    stream = Recording()
+    output = JsonOutput(stream, ids=False)
+    output.begin(ResponseCreated("conv_1", "resp_1", ("msg_1", "msg_2"), 99))
+    output.conclude(turn())
+    output.conclude(failed("conv_1", None, ErrorInfo("invalid_value", 400, "no", {})))
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["left_out"], first["left_out_tokens"]) == (["msg_1", "msg_2"], 99)
+    assert (second["left_out"], second["left_out_tokens"]) == ([], 0)
+
+
+def test_json_answer() -> None:
+    """What ended an answer, its log-probabilities and its guessed tokens are in the object."""
+    stream = Recording()
+    logprob = OutputLogprob("Hi", b"Hi", -0.5)
+    usage = replace(turn().usage, draft_tokens=8, accepted_tokens=5)
+    done = replace(turn(), stop="END", logprobs=(logprob,), usage=usage)
+    JsonOutput(stream, ids=False).conclude(done)
+    record = json.loads(stream.getvalue())
+    assert record["stop"] == "END"
+    assert [entry["token"] for entry in record["logprobs"]] == ["Hi"]
+    assert (record["timings"]["draft_n"], record["timings"]["draft_n_accepted"]) == (8, 5)
 
 
 def test_json_ids() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from radixchat.chat_cli.status_line import status_line
@@ -38,6 +40,7 @@ def test_no_token() -> None:
         ("interrupted", "stopped by SIGTERM"),
         ("max_output_tokens", "max tokens reached"),
         ("context_length", "context full"),
+        ("deadline", "time limit reached"),
         ("server_shutdown", "server_shutdown"),
     ],
 )
@@ -51,6 +54,13 @@ def test_an_ending_that_nobody_here_asked_for() -> None:
     """An interruption is nobody's unless somebody is named; who asked too late is not named."""
     assert status_line(turn(status="incomplete", reason="interrupted")).endswith(" · interrupted")
     assert status_line(turn(), "you") == status_line(turn())
+
+
+def test_little_room() -> None:
+    """Where less than an eighth of the context is left, it is said how much."""
+    nearly = replace(turn(), n_ctx=8192, tokens_left=1023)
+    assert status_line(nearly).endswith(" · 38 tok/s · 1,023 of 8,192 tokens left")
+    assert status_line(replace(nearly, tokens_left=1024)) == status_line(turn())
 
 
 def test_failed() -> None:

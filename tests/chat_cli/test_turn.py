@@ -17,6 +17,7 @@ from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.render import TextOutput
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.chat_cli.turn import Turn
+from radixchat.server.protocol import ResponseCreated
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.scripted import messages_of, run_script, tiny_settings
 
@@ -24,7 +25,7 @@ from radixchat.tests.chat_cli.scripted import messages_of, run_script, tiny_sett
 @pytest.fixture
 def settings(tiny_model: Path, tmp_path: Path) -> ChatSettings:
     """Answers that go on for seconds unless they are stopped."""
-    return tiny_settings(tiny_model, tmp_path / "sessions.db", max_tokens=None, json=False)
+    return tiny_settings(tiny_model, tmp_path / "sessions.db", max_output_tokens=None, json=False)
 
 
 class Tripwire(Recording):
@@ -59,7 +60,7 @@ def test_signal(settings: ChatSettings, number: int, code: int, who: str) -> Non
 
 def test_json(settings: ChatSettings, tiny_model: Path) -> None:
     """With --json an interrupted turn is an object like any other."""
-    as_json = tiny_settings(tiny_model, settings.database, max_tokens=None)
+    as_json = tiny_settings(tiny_model, settings.database, max_output_tokens=None)
     stop = (0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     run = run_script(as_json, "one", "two", after=stop)
     (turn,) = run.turns
@@ -70,7 +71,7 @@ def test_json(settings: ChatSettings, tiny_model: Path) -> None:
 
 def test_going_on_after_an_interruption(settings: ChatSettings, tiny_model: Path) -> None:
     """The next turn follows the partial answer."""
-    as_json = tiny_settings(tiny_model, settings.database, max_tokens=None)
+    as_json = tiny_settings(tiny_model, settings.database, max_output_tokens=None)
     stop = (0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     (stopped,) = run_script(as_json, "one", after=stop).turns
     (turn,) = run_script(
@@ -115,12 +116,15 @@ def test_events_are_closed_when_the_turn_is_over(
     async def run() -> None:
         async with open_client(settings) as client:
             conversation = await client.create_conversation()
-            events = client.send(conversation, "one", settings.response_options)
+            events = client.send(conversation, "one", settings.answer)
             output = TextOutput(console(Tripwire(close)), notes()[0])
-            turn = Turn(client, conversation, events, output, Interrupts(interrupt_leaves=True))
+            interrupts = Interrupts(interrupt_leaves=True)
+            told: list[ResponseCreated] = []
+            turn = Turn(client, conversation, events, output, interrupts, told.append)
             expected = pytest.raises(BrokenPipeError) if closes else contextlib.nullcontext()
             with expected:
                 await turn.run()
+            assert [created.conversation for created in told] == [conversation]
             assert isinstance(events, AsyncGeneratorType)
             assert events.ag_frame is None
 
