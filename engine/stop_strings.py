@@ -62,8 +62,7 @@ class StopStrings:
         queue = deque((place, self.root) for place in self.root.links.values())
         while queue:
             place, end = queue.popleft()
-            if place.found is None:
-                place.found = end.found
+            assert place.found or not end.found, "a stop string within another; that was left out"
             for char, after in place.links.items():
                 queue.append((after, end.links.get(char, self.root)))
             place.links = end.links | place.links

@@ -210,10 +210,17 @@ def test_nothing_is_shown_or_counted_after_the_stop_string() -> None:
 
 
 def test_a_copy_goes_its_own_way() -> None:
-    """Two answers from one beginning, within a character and within a stop string."""
+    """Two answers from one beginning: within a character, and within a stop string."""
     chunks = [b"END\xf0\x9f", b"\x91\x8d", b"\x91\x8e"]
     text = AnswerText(DecodeStream(chunks, skip_space=False), ("END👍",))
     text.push(0)
     other = text.copy()
     assert (other.push(1), other.stopped_by, other.num_kept) == ("", "END👍", 0)
     assert (text.push(2), text.stopped_by, text.num_kept) == ("END👎", None, 2)
+
+    chunks = [b"EN", b"D!", b"x"]
+    text = AnswerText(DecodeStream(chunks, skip_space=False), ("END.", "D!."))
+    text.push(0)
+    other = text.copy()
+    assert (other.push(2), other.num_kept) == ("ENx", 2)
+    assert (text.push(1), text.num_kept) == ("EN", 1)
