@@ -7,7 +7,6 @@ and with one that would do. Each takes what the configuration file has in its pl
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from click.types import StringParamType
 
 from radixchat.chat_cli.control_characters import neutral_line
 
+MAX_BIAS = 100
 _SHOWN = 60
 
 JSON_TYPES: Mapping[str, type] = MappingProxyType(
@@ -62,8 +62,8 @@ def token_bias(value: Any) -> tuple[tuple[int, float], ...]:
     biases = _parsed(value)
     if not isinstance(biases, dict) or not all(map(_is_bias, biases, biases.values())):
         raise click.BadParameter(
-            f"""{_shown(value)} is not a JSON object of token ids and numbers, """
-            """like '{"198": -100}'"""
+            f"{_shown(value)} is not a JSON object of token ids and numbers of "
+            f"""-{MAX_BIAS} to {MAX_BIAS}, like '{{"198": -100}}'"""
         )
     return tuple((int(token), float(bias)) for token, bias in biases.items())
 
@@ -111,8 +111,10 @@ def _parsed(value: Any) -> Any:
 
 
 def _is_bias(token: str, bias: object) -> bool:
+    # JSON's own way to write a number: "07" would be another key for the same token.
+    is_id = token.isascii() and token.isdigit() and str(int(token)) == token
     is_number = isinstance(bias, int | float) and not isinstance(bias, bool)
-    return token.isascii() and token.isdigit() and is_number and math.isfinite(float(str(bias)))
+    return is_id and is_number and abs(float(str(bias))) <= MAX_BIAS
 
 
 def _shown(value: object) -> str:
