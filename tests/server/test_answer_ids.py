@@ -1,0 +1,73 @@
+"""The tokens of a shown text: they decode to it, and are the sampled ones as far as can be."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from radixchat.engine.answer_text import AnswerText
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.answer_ids import answer_ids
+from radixchat.tests.engine.vocabularies import (
+    SENTENCES,
+    byte_level_fields,
+    sentencepiece_fields,
+)
+
+BYTE_LEVEL = Tokenizer.from_gguf(byte_level_fields())
+TOKENIZERS = [
+    pytest.param(BYTE_LEVEL, id="byte-level"),
+    pytest.param(Tokenizer.from_gguf(sentencepiece_fields()), id="sentencepiece"),
+]
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@settings(deadline=None)
+@given(data=st.data())
+def test_the_ids_decode_to_the_text_wherever_a_stop_string_cuts(
+    tokenizer: Tokenizer, data: st.DataObject
+) -> None:
+    """Real text or any ids, cut at any character: decode(ids) is the text, its head as sampled."""
+    ids = data.draw(
+        st.one_of(
+            st.sampled_from(SENTENCES).map(tokenizer.encode),
+            st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=12),
+        )
+    )
+    whole = tokenizer.decode(ids)
+    cut = data.draw(st.integers(0, len(whole)))
+    stop = (whole[cut:],) if cut < len(whole) else ()
+    text = AnswerText(tokenizer.stream(), stop)
+    shown = "".join(text.push(token) for token in ids) + text.finish()
+    found = answer_ids(tokenizer, ids[: text.num_kept], shown)
+    assert tokenizer.decode(found) == shown
+    assert found[: text.num_kept] == tuple(ids[: text.num_kept])
+    assert tokenizer.decode(answer_ids(tokenizer, ids, shown)) == shown
+
+
+def test_the_first_part_of_a_token_is_encoded() -> None:
+    """ "Hel" of the token "Hello": the tokens before it are kept as they were sampled."""
+    ids = BYTE_LEVEL.encode("Hello there, how")
+    whole = [BYTE_LEVEL.decode([token]) for token in ids]
+    straddled = next(n for n, text in enumerate(whole) if n and len(text) > 2)
+    shown = "".join(whole[:straddled]) + whole[straddled][:2]
+    found = answer_ids(BYTE_LEVEL, ids, shown)
+    assert found[:straddled] == tuple(ids[:straddled])
+    assert BYTE_LEVEL.decode(found[straddled:]) == whole[straddled][:2]
+
+
+def test_a_text_that_ends_within_a_character_has_all_its_tokens() -> None:
+    """A limit in an emoji: U+FFFD was shown, and the bytes stay what they were."""
+    ids = BYTE_LEVEL.encode("ok 👍")
+    for count in range(1, len(ids) + 1):
+        sampled = ids[:count]
+        assert answer_ids(BYTE_LEVEL, sampled, BYTE_LEVEL.decode(sampled)) == tuple(sampled)
+
+
+def test_text_that_is_not_shown_yet_has_no_tokens_yet() -> None:
+    """While a character or a stop string is incomplete, the ids are those of the text before."""
+    emoji = BYTE_LEVEL.encode("👍")
+    ids = [*BYTE_LEVEL.encode("ok"), *emoji[:-1]]
+    assert answer_ids(BYTE_LEVEL, ids, "ok") == tuple(ids[: len(ids) - len(emoji) + 1])
+    assert answer_ids(BYTE_LEVEL, ids, "") == ()
