@@ -59,6 +59,16 @@ class Tokenizer:
         """Ids are 0 to vocab_size - 1; a model's embedding may have more rows."""
         return len(self._token_bytes)
 
+    @property
+    def token_bytes(self) -> Sequence[bytes]:
+        """What each id shows, by id; b"" for those never shown. Not every one is a character."""
+        return self._token_bytes
+
+    @property
+    def skips_space(self) -> bool:
+        """Whether an answer's first character is not shown if it is a space (SentencePiece)."""
+        return self._skip_space
+
     def encode(self, text: str) -> list[int]:
         """Ordinary text: no BOS, and what looks like a control token is its characters.
 

@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
         "gguf",
         "safetensors",
         "huggingface_hub",
+        "llguidance",
         "platformdirs",
         "radixchat.radix",
         "radixchat.kernels.ops",
