@@ -38,17 +38,14 @@ class DecodeStream:
         other._decoder.setstate(self._decoder.getstate())
         return other
 
-    def bytes_of(self, token_id: int) -> bytes:
-        """What a token stands for: b"" if it is never shown, or beyond the vocabulary."""
-        assert token_id >= 0, f"token id {token_id}"
-        return self._token_bytes[token_id] if token_id < len(self._token_bytes) else b""
-
     def push(self, token_id: int) -> str:
         """The text that this token completes; "" while a character is incomplete.
 
         An id beyond the vocabulary (a padded row of the embedding) has no text.
         """
-        return self._without_first_space(self._decoder.decode(self.bytes_of(token_id)))
+        assert token_id >= 0, f"token id {token_id}"
+        data = self._token_bytes[token_id] if token_id < len(self._token_bytes) else b""
+        return self._without_first_space(self._decoder.decode(data))
 
     def finish(self) -> str:
         """U+FFFD for a character that the last token left incomplete, else ""."""

@@ -14,7 +14,7 @@ class TokenTexts:
     """The vocabulary's tokens as texts and bytes."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._bytes_of = tokenizer.stream().bytes_of
+        self._bytes = tokenizer.token_bytes
         self._controls = {token: text for text, token in tokenizer.control_tokens.items()}
 
     def output_logprob(self, logprob: TokenLogprob) -> OutputLogprob:
@@ -25,7 +25,7 @@ class TokenTexts:
     def _named(
         self, token: int, logprob: float, top: tuple[OutputLogprob, ...] = ()
     ) -> OutputLogprob:
-        data = self._bytes_of(token)
+        data = self._bytes[token] if token < len(self._bytes) else b""
         if not data:
             return OutputLogprob(self._controls.get(token, ""), None, logprob, top)
         return OutputLogprob(data.decode(errors="replace"), data, logprob, top)
