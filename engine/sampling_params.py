@@ -5,27 +5,37 @@ Knows numbers and token ids; no request, no text and no tensor.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from radixchat.engine.errors import InvalidSamplingParams
+
+Check = tuple[str, object, str, bool]  # the field, its value, what would do, whether it does
+
+MAX_LOGPROBS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """How the next token is chosen, and after how many to stop.
 
+    The steps, in order: bans and the grammar; logit_bias; the penalties of repetition, presence
+    and frequency; DRY; temperature; typical_p, top_k, top_p and min_p, each on what the one before
+    left, as if that were the whole distribution.
+
     temperature: 0 is greedy. top_k: 0 is off. top_p in (0, 1]; 1 is off. min_p in [0, 1);
     0 is off. typical_p in (0, 1]; 1 is off. repetition_penalty: divides the positive logits of
-    every token of prompt and answer; 1 is off. presence_penalty, frequency_penalty: subtracted
-    once, and per occurrence in the answer. dry_multiplier: 0 is off; a token that would prolong a
-    repetition of n >= dry_allowed_length tokens loses dry_multiplier * dry_base ** (n -
-    dry_allowed_length); dry_breakers: tokens over which no repetition reaches. logit_bias: added to
-    the logits of these ids. bad_words: sequences of ids that are never completed.
-    min_tokens: no stop token is sampled before. seed: with the token's position it gives the noise,
-    so the same seed repeats an answer. max_tokens: None goes on until a stop token or the end of
-    the context. logprobs: of the chosen token and of so many most likely ones; None is off.
-    prompt_logprobs: the same of the prompt's tokens.
+    every token of prompt and answer, and multiplies the negative ones; 1 is off. presence_penalty,
+    frequency_penalty: subtracted once, and per occurrence in the answer. dry_multiplier: 0 is off;
+    a token that would prolong a repetition of n >= dry_allowed_length tokens loses
+    dry_multiplier * dry_base ** (n - dry_allowed_length); n counts up to 256. dry_breakers: tokens
+    over which no repetition reaches, and that never lose by it; so are the stop tokens.
+    logit_bias: added to the logits of these ids. bad_words: sequences of ids that are never
+    completed, wherever they begin. min_tokens: no stop token is sampled before; a grammar that
+    admits nothing else wins. seed: with the token's position it gives the noise, so the same seed
+    repeats an answer. max_tokens: None goes on until a stop token or the end of the context.
+    logprobs: of the chosen token and of so many most likely ones; None is off. prompt_logprobs: the
+    same of the prompt's tokens.
     """
 
     temperature: float = 1.0
@@ -49,19 +59,72 @@ class SamplingParams:
     prompt_logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        checks = (
-            ("temperature", self.temperature, "0 to 10", 0 <= self.temperature <= 10),
-            ("top_k", self.top_k, "0 (off) or more", self.top_k >= 0),
-            ("top_p", self.top_p, "more than 0, at most 1", 0 < self.top_p <= 1),
-            ("min_p", self.min_p, "0 (off) to less than 1", 0 <= self.min_p < 1),
-            ("seed", self.seed, "0 to 2**63 - 1", 0 <= self.seed < 2**63),
-            (
-                "max_tokens",
-                self.max_tokens,
-                "1 or more",
-                self.max_tokens is None or self.max_tokens >= 1,
-            ),
-        )
-        for name, value, allowed, ok in checks:
-            if not ok or (isinstance(value, float) and math.isnan(value)):
+        for name, value, allowed, ok in (*self._ranges(), *self._lengths(), *self._ids()):
+            if not ok:
                 raise InvalidSamplingParams(f"{name} is {value!r}; allowed: {allowed}")
+
+    @property
+    def edits_logits(self) -> bool:
+        """Whether logits change before the temperature; min_tokens and grammars apart."""
+        return bool(
+            self.logit_bias
+            or self.bad_words
+            or self.repetition_penalty != 1
+            or self.presence_penalty
+            or self.frequency_penalty
+            or self.dry_multiplier
+        )
+
+    def validate_vocabulary(self, size: int) -> None:
+        """Raise InvalidSamplingParams where a token is named that the model does not have."""
+        named = (
+            ("logit_bias", (token for token, _ in self.logit_bias)),
+            ("bad_words", (token for word in self.bad_words for token in word)),
+            ("dry_breakers", iter(self.dry_breakers)),
+        )
+        for name, tokens in named:
+            for token in tokens:
+                if token >= size:
+                    raise InvalidSamplingParams(
+                        f"{name} names token {token}; allowed: 0 to {size - 1}"
+                    )
+
+    def _ranges(self) -> Iterator[Check]:
+        """The numbers; a NaN fails every comparison, so it is never allowed."""
+        yield "temperature", self.temperature, "0 to 10", 0 <= self.temperature <= 10
+        yield "top_p", self.top_p, "more than 0, at most 1", 0 < self.top_p <= 1
+        yield "min_p", self.min_p, "0 (off) to less than 1", 0 <= self.min_p < 1
+        yield "typical_p", self.typical_p, "more than 0, at most 1", 0 < self.typical_p <= 1
+        repetition = self.repetition_penalty
+        yield "repetition_penalty", repetition, "more than 0, at most 10", 0 < repetition <= 10
+        for name, penalty in (
+            ("presence_penalty", self.presence_penalty),
+            ("frequency_penalty", self.frequency_penalty),
+        ):
+            yield name, penalty, "-2 to 2", -2 <= penalty <= 2
+        multiplier = self.dry_multiplier
+        yield "dry_multiplier", multiplier, "0 (off) to 100", 0 <= multiplier <= 100
+        yield "dry_base", self.dry_base, "1 to 10", 1 <= self.dry_base <= 10
+        for token, bias in self.logit_bias:
+            yield f"logit_bias of token {token}", bias, "-100 to 100", -100 <= bias <= 100
+
+    def _lengths(self) -> Iterator[Check]:
+        yield "top_k", self.top_k, "0 (off) or more", self.top_k >= 0
+        allowed_length = self.dry_allowed_length
+        yield "dry_allowed_length", allowed_length, "1 or more", allowed_length >= 1
+        yield "seed", self.seed, "0 to 2**63 - 1", 0 <= self.seed < 2**63
+        least, most = self.min_tokens, self.max_tokens
+        yield "max_tokens", most, "1 or more", most is None or most >= 1
+        yield "min_tokens", least, "0 or more", least >= 0
+        yield "min_tokens", least, f"at most max_tokens, {most}", most is None or least <= most
+        for name, top in (("logprobs", self.logprobs), ("prompt_logprobs", self.prompt_logprobs)):
+            yield name, top, f"0 to {MAX_LOGPROBS}", top is None or 0 <= top <= MAX_LOGPROBS
+
+    def _ids(self) -> Iterator[Check]:
+        biased = [token for token, _ in self.logit_bias]
+        yield "logit_bias", biased, "tokens of 0 or more", min(biased, default=0) >= 0
+        yield "logit_bias", biased, "each token once", len(set(biased)) == len(biased)
+        for word in self.bad_words:
+            yield "a bad word", word, "one token or more, of 0 or more", min(word, default=-1) >= 0
+        lowest = min(self.dry_breakers, default=0)
+        yield "a token of dry_breakers", lowest, "0 or more", lowest >= 0
