@@ -1,96 +1,86 @@
 """Logits to tokens, for all rows of a step at once.
 
-Noise is a counter-based function of (seed, position): a request gives the same tokens alone, in
-a batch, preempted or resumed. Knows logits and numbers; no request and no text.
+A row's token is a function of its logits and its `SampleRow`: whatever else the step samples, and
+whether the row was reached token by token or by a draft. Knows logits and numbers; no request and
+no text.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import torch
 from torch import Tensor
 
-from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.draw import draw
+from radixchat.engine.edited_logits import edited_logits
+from radixchat.engine.errors import InvalidRequest
+from radixchat.engine.logprobs import TokenLogprob, token_logprobs
+from radixchat.engine.sample_row import SampleRow
 
 
 @dataclass(frozen=True, slots=True)
-class SampleRow:
-    """What one row of logits needs: its parameters, and the position of the new token."""
+class Sampled:
+    """A token, and what the model thought of it where the row's parameters ask for that."""
 
-    params: SamplingParams
-    position: int
+    token: int
+    logprob: TokenLogprob | None = None
 
 
-def sample(logits: Tensor, rows: Sequence[SampleRow]) -> list[int]:
-    """One token per row; logits fp32 [rows, vocab]. Ties go to the lowest token id."""
+# None where the logits are not finite: damaged weights, or an overflow. An InvalidRequest, which
+# nobody raised, where grammar and bans exclude every token: that request cannot go on.
+SampleResult = Sampled | InvalidRequest | None
+
+
+def sample(logits: Tensor, rows: Sequence[SampleRow]) -> list[SampleResult]:
+    """One result per row of logits, fp32 [rows, vocab], left as they are.
+
+    Greedy rows take the lowest id of equal logits.
+    """
     assert logits.shape[0] == len(rows)
-    tokens = logits.argmax(-1)
+    # Either is NaN where the row has one. 0.04 ms for 8 x 49,152; isfinite().all() takes 0.8.
+    finite = (logits.amin(-1) > -math.inf) & (logits.amax(-1) < math.inf)
+    edits = [(i, row.edits) for i, row in enumerate(rows) if row.edits is not None]
+    possible, edited = finite, logits
+    if edits:
+        edited = edited_logits(logits, edits)
+        possible = finite & (edited.amax(-1) > -math.inf)
+    tokens = edited.argmax(-1)
     drawn = [i for i, row in enumerate(rows) if row.params.temperature > 0]
     if drawn:
-        picked = torch.tensor(drawn, device=logits.device)
-        tokens[picked] = _draw(logits[picked], [rows[i] for i in drawn])
-    result: list[int] = tokens.tolist()
-    return result
+        # Rows that have no token are drawn from as well, as if all were alike, and dropped below.
+        even = edited[drawn].where(possible[drawn].unsqueeze(1), 0.0)
+        tokens[drawn] = draw(even, [rows[i] for i in drawn])
+    chosen: list[int] = tokens.tolist()
+    logprobs = _logprobs(logits, rows, chosen)
+    return [
+        Sampled(token, logprobs.get(i)) if able else (_excluded(rows[i]) if is_finite else None)
+        for i, (token, able, is_finite) in enumerate(
+            zip(chosen, possible.tolist(), finite.tolist(), strict=True)
+        )
+    ]
 
 
-def _draw(logits: Tensor, rows: Sequence[SampleRow]) -> Tensor:
-    """Inverse-transform sampling over the sorted, filtered distribution; [rows] int64."""
-
-    def column(values: list[float]) -> Tensor:
-        return torch.tensor(values, device=logits.device, dtype=torch.float32).unsqueeze(1)
-
-    params = [row.params for row in rows]
-    vocabulary = logits.shape[1]
-    # Subtracting the maximum first keeps a tiny temperature from overflowing to inf - inf.
-    shifted = logits - logits.amax(-1, keepdim=True)
-    scaled = shifted / column([p.temperature for p in params]).clamp_min(1e-6)
-    probabilities = torch.softmax(scaled, dim=-1)
-    # Tokens below (1 - top_p) / vocabulary weigh less than 1 - top_p together: top_p cuts every
-    # one. Sorting without them takes 0.2 ms instead of 4 at 49,152 tokens and top_p 0.9; the
-    # factor 2 is for rounding. What another row brings in sorts behind this row's kept tokens.
-    floor = column([(1 - p.top_p) / (2 * vocabulary) for p in params])
-    columns = (probabilities >= floor).any(0).nonzero().squeeze(1)
-    probabilities, order = torch.sort(
-        probabilities[:, columns], dim=-1, descending=True, stable=True
-    )
-    rank = torch.arange(len(columns), device=logits.device)
-    top_k = column([float(p.top_k or vocabulary) for p in params])
-    before = probabilities.cumsum(-1) - probabilities
-    keep = (
-        (rank < top_k)
-        & (before < column([p.top_p for p in params]))
-        & (probabilities >= column([p.min_p for p in params]) * probabilities[:, :1])
-    )
-    keep[:, 0] = True
-    cumulative = torch.where(keep, probabilities, 0.0).double().cumsum(-1)
-    noise = uniform_noise([p.seed for p in params], [row.position for row in rows])
-    target = torch.from_numpy(noise).to(logits.device).unsqueeze(1) * cumulative[:, -1:]
-    # Kept entries are a prefix of the sorted row, so the first cumulative sum above the target
-    # is one of them; the clamp meets a target that rounds up to the whole mass.
-    index = torch.searchsorted(cumulative, target, right=True)
-    index = torch.minimum(index, keep.sum(-1, keepdim=True) - 1)
-    return columns[order.gather(1, index).squeeze(1)]
+def _logprobs(
+    logits: Tensor, rows: Sequence[SampleRow], chosen: Sequence[int]
+) -> dict[int, TokenLogprob]:
+    """By row, for those that ask."""
+    asking = [(i, row.params.logprobs) for i, row in enumerate(rows)]
+    tops = {i: top for i, top in asking if top is not None}
+    if not tops:
+        return {}
+    found = token_logprobs(logits[list(tops)], [chosen[i] for i in tops], list(tops.values()))
+    return dict(zip(tops, found, strict=True))
 
 
-def uniform_noise(seeds: Sequence[int], positions: Sequence[int]) -> np.ndarray:
-    """Uniform in [0, 1), float64, a pure function of each (seed, position).
-
-    The finaliser of SplitMix64 (Steele, Lea, Flood 2014) applied to the seed's hash plus the
-    position times the golden-ratio increment.
-    """
-    with np.errstate(over="ignore"):
-        state = _mix(np.asarray(seeds, dtype=np.uint64))
-        step = np.asarray(positions, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        bits = _mix(state + step)
-    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-
-def _mix(z: np.ndarray) -> np.ndarray:
-    z = (z + np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: np.ndarray = z ^ (z >> np.uint64(31))
-    return mixed
+def _excluded(row: SampleRow) -> InvalidRequest:
+    """What to tell who asked for it."""
+    assert row.edits is not None
+    parts = [
+        ("its grammar", row.edits.mask is not None),
+        ("bad_words", bool(row.params.bad_words)),
+        ("min_tokens", row.params.min_tokens > 0),
+    ]
+    asked = " and ".join(name for name, is_asked in parts if is_asked)
+    return InvalidRequest(f"no token is left to go on with at position {row.position}: {asked}")
