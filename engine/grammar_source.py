@@ -1,0 +1,126 @@
+"""What an answer has to look like, as a client writes it, in llguidance's language.
+
+Owns the kinds of `response_format` and the sentences that refuse one. Knows no token.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from llguidance import LLMatcher
+
+from radixchat.engine.errors import InvalidRequest
+
+# Compiling takes 0.1 ms for each of a schema's properties, about 40 characters.
+MAX_CHARACTERS = 1 << 18
+MAX_REASON = 400
+
+# JSON admits any amount of white space between its tokens, and a small model that has begun with it
+# need not find an end: a space, or a new line with its indentation, is what they write on purpose.
+# A schema's "x-guidance" may say otherwise.
+JSON_WHITE_SPACE = r" |\n[ \t]{0,32}"
+
+
+def grammar_source(kind: str, value: str, *, skips_space: bool) -> str:
+    """The grammar for llguidance; it is well-formed, which does not mean that it compiles.
+
+    skips_space: the answer begins with a space that is not shown. Raises InvalidRequest.
+    """
+    write = _KINDS.get(kind)
+    if write is None:
+        raise InvalidRequest(f"response_format is {kind!r}; allowed: {', '.join(_KINDS)}")
+    if len(value) > MAX_CHARACTERS:
+        refuse(kind, f"it has {len(value)} characters, at most {MAX_CHARACTERS} are allowed")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        refuse(kind, f"it is not Unicode: half a surrogate pair at position {error.start}")
+    source = write(value)
+    if not skips_space:
+        return source
+    grammars = json.loads(source)["grammars"]
+    spaced = f'start: " " @{grammars[0]["name"]}'
+    return json.dumps({"grammars": [{"lark_grammar": spaced}, *grammars]})
+
+
+def refuse(kind: str, reason: str) -> NoReturn:
+    """Raise InvalidRequest for a response format that cannot be used."""
+    raise InvalidRequest(f"response_format {kind!r} cannot be used: {reason}")
+
+
+def explain(error: str) -> str:
+    """The part of llguidance's message that is about the client's text."""
+    if not error or error.startswith("NoExtension"):
+        return "no answer satisfies it"
+    if "special token" in error:
+        return "it names a control token; an answer is text only"
+    error = re.split(r"<backtrace>|<non-verbose/>", error)[0].strip()
+    if problem := re.search(r"^error: (.*)", error, re.MULTILINE):
+        return problem[1]
+    return error if len(error) <= MAX_REASON else f"{error[:MAX_REASON]} ..."
+
+
+def _json_object(value: str) -> str:
+    if value:
+        refuse("json_object", f"it takes no value, but has {value[:40]!r}; a schema is json_schema")
+    return _grammar_of_schema({"type": "object"})
+
+
+def _json_schema(value: str) -> str:
+    schema = _load("json_schema", value)
+    if not isinstance(schema, dict | bool):
+        refuse("json_schema", f"a schema is an object, true or false, not {value[:40]!r}")
+    if schema is False:
+        refuse("json_schema", "no answer satisfies false")
+    return _grammar_of_schema({} if schema is True else schema)
+
+
+def _grammar_of_schema(schema: dict[str, Any]) -> str:
+    try:
+        return LLMatcher.grammar_from_json_schema(
+            schema, defaults={"whitespace_pattern": JSON_WHITE_SPACE}
+        )
+    except ValueError as error:
+        refuse("json_schema", str(error))
+
+
+def _regex(value: str) -> str:
+    return LLMatcher.grammar_from_regex(value)
+
+
+def _choice(value: str) -> str:
+    texts = _load("choice", value)
+    if not isinstance(texts, list) or not texts:
+        refuse("choice", f"it is a JSON list of one text or more, not {value[:40]!r}")
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            refuse("choice", f"{text!r} is no text to choose")
+    # One terminal, or the end of a text that another one begins with would have to be guessed.
+    return _lark("start: CHOICE\nCHOICE: " + " | ".join(json.dumps(text) for text in texts))
+
+
+def _lark(value: str) -> str:
+    return json.dumps({"grammars": [{"name": "answer", "lark_grammar": value}]})
+
+
+def _load(kind: str, value: str) -> Any:
+    def no_number(name: str) -> NoReturn:
+        raise ValueError(f"{name} is no number of JSON")
+
+    try:
+        loaded = json.loads(value, parse_constant=no_number)
+    except (ValueError, RecursionError) as error:
+        refuse(kind, f"{value[:40]!r} is not JSON: {error}")
+    return loaded
+
+
+_KINDS: Mapping[str, Callable[[str], str]] = {
+    "json_object": _json_object,
+    "json_schema": _json_schema,
+    "regex": _regex,
+    "choice": _choice,
+    "lark": _lark,
+}
