@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.answer_ids import answer_ids
+from radixchat.server.answer_ids import AnswerIds
 from radixchat.tests.engine.vocabularies import (
     SENTENCES,
     byte_level_fields,
@@ -20,6 +22,16 @@ TOKENIZERS = [
     pytest.param(BYTE_LEVEL, id="byte-level"),
     pytest.param(Tokenizer.from_gguf(sentencepiece_fields()), id="sentencepiece"),
 ]
+
+
+def answer_ids(
+    tokenizer: Tokenizer, sampled: Sequence[int], text: str, num_kept: int | None = None
+) -> tuple[int, ...]:
+    """The ids of `text`, all of it shown at once, after all tokens."""
+    ids = AnswerIds(tokenizer)
+    for token in sampled:
+        ids.push(token)
+    return ids.of(text, num_kept)
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
@@ -38,12 +50,24 @@ def test_the_ids_decode_to_the_text_wherever_a_stop_string_cuts(
     whole = tokenizer.decode(ids)
     cut = data.draw(st.integers(0, len(whole)))
     stop = (whole[cut:],) if cut < len(whole) else ()
-    text = AnswerText(tokenizer.stream(), stop)
-    shown = "".join(text.push(token) for token in ids) + text.finish()
-    found = answer_ids(tokenizer, ids[: text.num_kept], shown)
-    assert tokenizer.decode(found) == shown
-    assert found[: text.num_kept] == tuple(ids[: text.num_kept])
-    assert tokenizer.decode(answer_ids(tokenizer, ids, shown)) == shown
+    text, found, shown = AnswerText(tokenizer.stream(), stop), AnswerIds(tokenizer), ""
+    for token in ids:
+        shown += text.push(token)
+        found.push(token)
+        assert tokenizer.decode(found.of(shown)) == shown
+    shown += text.finish()
+    stored = found.of(shown, text.num_kept)
+    assert tokenizer.decode(stored) == shown
+    assert stored[: text.num_kept] == tuple(ids[: text.num_kept])
+    assert answer_ids(tokenizer, ids, shown, text.num_kept) == stored
+
+
+def test_a_stop_token_is_not_of_the_text() -> None:
+    """It shows nothing, so only the count of kept tokens tells it from one that belongs there."""
+    control = BYTE_LEVEL.control_tokens["<|im_end|>"]
+    ids = BYTE_LEVEL.encode("ok")
+    assert answer_ids(BYTE_LEVEL, [*ids, control], "ok", len(ids)) == tuple(ids)
+    assert answer_ids(BYTE_LEVEL, [*ids, control], "ok") == (*ids, control)
 
 
 def test_the_first_part_of_a_token_is_encoded() -> None:
@@ -62,7 +86,8 @@ def test_a_text_that_ends_within_a_character_has_all_its_tokens() -> None:
     ids = BYTE_LEVEL.encode("ok 👍")
     for count in range(1, len(ids) + 1):
         sampled = ids[:count]
-        assert answer_ids(BYTE_LEVEL, sampled, BYTE_LEVEL.decode(sampled)) == tuple(sampled)
+        text = BYTE_LEVEL.decode(sampled)
+        assert answer_ids(BYTE_LEVEL, sampled, text, count) == tuple(sampled)
 
 
 def test_text_that_is_not_shown_yet_has_no_tokens_yet() -> None:
