@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 
 from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.prompt import ChatMessage
-from radixchat.server.message import Message, NewMessage, user_message
+from radixchat.server.message import NOTHING, LeftOut, Message, NewMessage, user_message
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,30 @@ class Conversation:
             if self.messages[index].absolute:
                 return self.messages[index:]
         return self.messages
+
+    @property
+    def gap(self) -> LeftOut:
+        """How much of the path the ids are without."""
+        return next((message.left_out for message in self.since_absolute), NOTHING)
+
+    @property
+    def left_out(self) -> tuple[Message, ...]:
+        """The messages that the ids are without."""
+        return self.messages[self.num_system : self.num_system + self.gap.messages]
+
+    @property
+    def shown(self) -> tuple[Message, ...]:
+        """The messages that the ids have."""
+        return self.without(self.gap.messages)
+
+    def without(self, count: int) -> tuple[Message, ...]:
+        """The messages but for the `count` oldest after the system message."""
+        return self.messages[: self.num_system] + self.messages[self.num_system + count :]
+
+    @property
+    def num_system(self) -> int:
+        """1 where the path starts with a system message, else 0."""
+        return int(self.system is not None)
 
     @property
     def system(self) -> str | None:

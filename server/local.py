@@ -20,6 +20,7 @@ from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.server.prompt import PromptBuilder
+from radixchat.server.sampling import OptionReader
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
 
@@ -61,6 +62,7 @@ class LoadedModel:
     engine: Engine
     tokenizer: Tokenizer
     prompts: PromptBuilder
+    options: OptionReader
     notices: tuple[str, ...]
 
 
@@ -90,6 +92,7 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
         database_thread=database_thread,
         tokenizer=model.tokenizer,
         prompts=model.prompts,
+        options=model.options,
         model_name=settings.model,
         notices=model.notices,
         principal=LOCAL_PRINCIPAL,
@@ -126,6 +129,7 @@ def load_model(settings: LocalSettings) -> LoadedModel:
         engine=Engine(checkpoint, config),
         tokenizer=tokenizer,
         prompts=PromptBuilder(tokenizer, template, render_hash(path, checkpoint, template)),
+        options=OptionReader(tokenizer, checkpoint.config.vocab_size),
         notices=template_notices(template),
     )
 

@@ -19,6 +19,21 @@ from radixchat.engine.errors import InvalidRequest, StoreError
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What an absolute message's ids are without, of the path before it, for want of room.
+
+    messages: how many, the oldest after the system message. tokens: how many more ids the whole
+    path would have had.
+    """
+
+    messages: int = 0
+    tokens: int = 0
+
+
+NOTHING = LeftOut()
+
+
+@dataclass(frozen=True, slots=True)
 class NewMessage:
     """A user's turn before it is stored.
 
@@ -30,6 +45,7 @@ class NewMessage:
     text: str
     token_ids: tuple[int, ...]
     absolute: bool = False
+    left_out: LeftOut = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +61,8 @@ class Message:
     """A stored node. The ids along a path, from its last absolute node on, are the conversation.
 
     parent: id of the node before it; None at the root. role: "system", "user" or "assistant".
-    token_ids, absolute: a user node holds what NewMessage says, an assistant node the sampled
-    ids; a system node may hold none, being rendered with the first user turn.
+    token_ids, absolute, left_out: a user node holds what NewMessage says, an assistant node the
+    sampled ids; a system node may hold none, being rendered with the first user turn.
     status: "complete"; "interrupted", cut short by a person, a crash or a limit; or "error".
     render_hash: which model, tokenizer and template made the ids; "" where there are none.
     created_at: seconds since the epoch; of the first time, where several stored the same node.
@@ -61,6 +77,7 @@ class Message:
     status: str
     render_hash: str
     created_at: float
+    left_out: LeftOut = NOTHING
 
 
 def message_id(
@@ -72,12 +89,13 @@ def message_id(
     absolute: bool,
     status: str,
     render_hash: str,
+    left_out: LeftOut = NOTHING,
 ) -> str:
     """ "msg_" and the blake2b-16 of the canonical JSON of everything but the time.
 
     The status counts: an interrupted answer is another node than a complete one of equal text.
     """
-    content = {
+    content: dict[str, object] = {
         "absolute": absolute,
         "parent": parent,
         "render_hash": render_hash,
@@ -86,6 +104,8 @@ def message_id(
         "text": text,
         "token_ids": list(token_ids),
     }
+    if left_out != NOTHING:  # otherwise the id is the one that it was before there was this field
+        content["left_out"] = [left_out.messages, left_out.tokens]
     canonical = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return "msg_" + hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
 
@@ -100,6 +120,7 @@ def user_message(parent: str | None, message: NewMessage, render_hash: str) -> M
         absolute=message.absolute,
         status="complete",
         render_hash=render_hash,
+        left_out=message.left_out,
     )
     return Message(
         id=id_,
@@ -111,6 +132,7 @@ def user_message(parent: str | None, message: NewMessage, render_hash: str) -> M
         status="complete",
         render_hash=render_hash,
         created_at=time.time(),
+        left_out=message.left_out,
     )
 
 

@@ -18,7 +18,7 @@ from sqlite_utils import Database, Migrations
 APPLICATION_ID = 0x52584348
 
 # Kept in PRAGMA user_version; raised by one with each step below.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 MIGRATIONS = Migrations("radixchat")
 
@@ -118,3 +118,10 @@ def m002_principal(db: Database) -> None:
     """
     db.table("response").add_column("principal", str, not_null_default="local")
     db.table("response").create_index(["answer"])
+
+
+@MIGRATIONS(name="m003_left_out")
+def m003_left_out(db: Database) -> None:
+    """How many messages, and tokens, the ids of an absolute message leave out of its path."""
+    for column in ("left_out", "left_out_tokens"):
+        db.table("message").add_column(column, int, not_null_default=0)

@@ -91,7 +91,10 @@ def _explain_difference(
     """The prompts differ at `index`, before the message to be answered."""
     assert comparison.token_ids is not None
     place = layout.place(index)
-    reason = _difference(asked.path.messages, comparison.path.messages, place)
+    if asked.path.left_out != comparison.path.left_out:
+        reason = "truncated"
+    else:
+        reason = _difference(asked.path.shown, comparison.path.shown, place)
     if reason == "unknown":
         return _report(reason, index, missed, index, asked, layout)
     return _report(
@@ -138,7 +141,7 @@ def _report(
     return MissReport(
         reason=reason,
         index=index,
-        message=None if place is None else asked.path.messages[place.position].id,
+        message=None if place is None else asked.path.shown[place.position].id,
         expected_text=expected_text,
         got_text=got_text,
         cache_missed_tokens=missed,

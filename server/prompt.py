@@ -1,10 +1,11 @@
 """From a conversation to the exact tokens of a request.
 
 A conversation is tokens: the ids along its path, joined, are the prompt, and only the new turn is
-encoded. Two cases cannot go on from the stored ids and are rendered whole instead: ids that
-another model, tokenizer or template made, and templates that rewrite history (they strip
-reasoning, say). The user message of such a turn then holds the whole prompt (`absolute`), and the
-conversation's ids start there. Knows no store and no engine.
+encoded. Three cases cannot go on from the stored ids and are rendered whole instead: ids that
+another model, tokenizer or template made, templates that rewrite history (they strip
+reasoning, say), and conversations that became too long (`truncation.py` says what is left out).
+The user message of such a turn then holds the whole prompt (`absolute`), and the conversation's
+ids start there. What was left out of a path once stays out of it. Knows no store and no engine.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from radixchat.engine.prompt import ChatMessage
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.conversation import Conversation, chat_messages
-from radixchat.server.message import NewMessage, check_text
+from radixchat.server.message import LeftOut, Message, NewMessage, check_text
 from radixchat.server.prompt_layout import PromptLayout
 
 
@@ -41,28 +42,31 @@ class PromptBuilder:
         """The turn that appends `text`. Raises InvalidRequest for text that cannot be sent."""
         if not check_text("the message", text).strip():
             raise InvalidRequest(f"the message is {text!r}; send at least one visible character")
-        messages = chat_messages(history.messages)
-        if messages and messages[-1].role == "user":
-            # Stopped before its first token: an empty answer keeps the prompt a prefix.
-            messages.append(ChatMessage("assistant", ""))
         stored = self.stored_ids(history)
         if stored is None or not self._template.lint.appendable:
-            prompt = self._render([*messages, ChatMessage("user", text)])
-            return UserTurn(NewMessage(text, prompt, absolute=True), prompt)
-        pieces = self._template.render_turn(messages, text)
+            prompt = self.render_without(history, text, history.gap.messages)
+            return whole_turn(text, prompt, history.gap)
+        pieces = self._template.render_turn(_answered(history.shown), text)
         added = tuple(self._tokenizer.encode_prompt(pieces, at_start=False))
         return UserTurn(NewMessage(text, added, absolute=False), stored + added)
+
+    def render_without(self, history: Conversation, text: str, count: int) -> tuple[int, ...]:
+        """The prompt in which `text` follows all but the `count` oldest messages of the history.
+
+        The system message is none of these.
+        """
+        return self._render([*_answered(history.without(count)), ChatMessage("user", text)])
 
     def prompt_ids(self, question: Conversation) -> tuple[int, ...]:
         """The prompt of a path that ends with a user message, to answer it (again)."""
         stored = self.stored_ids(question)
-        return stored if stored is not None else self._render(chat_messages(question.messages))
+        return stored if stored is not None else self._render(chat_messages(question.shown))
 
     def layout(self, question: Conversation, prompt_ids: Sequence[int]) -> PromptLayout:
         """Where the path's messages lie in `prompt_ids`, the prompt that answers its end."""
-        num_messages = num_rendered = len(question.messages)
+        num_rendered = len(question.shown)
         if self.stored_ids(question) is not None:
-            num_rendered = num_messages - len(question.since_absolute) + 1
+            num_rendered -= len(question.since_absolute) - 1
         return PromptLayout(self._tokenizer, self._template, question, prompt_ids, num_rendered)
 
     def stored_ids(self, conversation: Conversation) -> tuple[int, ...] | None:
@@ -74,3 +78,17 @@ class PromptBuilder:
     def _render(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
         pieces = self._template.render(messages, add_generation_prompt=True)
         return tuple(self._tokenizer.encode_prompt(pieces))
+
+
+def whole_turn(text: str, prompt_ids: tuple[int, ...], left_out: LeftOut) -> UserTurn:
+    """The turn whose user message holds the whole prompt."""
+    return UserTurn(NewMessage(text, prompt_ids, absolute=True, left_out=left_out), prompt_ids)
+
+
+def _answered(messages: Sequence[Message]) -> list[ChatMessage]:
+    """The messages as a template wants them before the user's next one."""
+    chat = chat_messages(messages)
+    if chat and chat[-1].role == "user":
+        # Stopped before its first token: an empty answer keeps the prompt a prefix.
+        chat.append(ChatMessage("assistant", ""))
+    return chat

@@ -31,8 +31,9 @@ class Place:
 class PromptLayout:
     """The layout of one prompt, `token_ids`, that ends with the user's message to be answered.
 
-    num_rendered: how many messages of `path` its first part holds, which was rendered as a
-    whole; the later messages' own ids follow, joined. Immutable but for what it remembers.
+    Positions count the messages that the path shows. num_rendered: how many of these the prompt's
+    first part holds, which was rendered as a whole; the later messages' own ids follow, joined.
+    Immutable but for what it remembers.
     """
 
     def __init__(
@@ -43,12 +44,12 @@ class PromptLayout:
         token_ids: Sequence[int],
         num_rendered: int,
     ) -> None:
-        assert 1 <= num_rendered <= len(path.messages)
+        assert 1 <= num_rendered <= len(path.shown)
         self._tokenizer = tokenizer
         self._template = template
-        self._messages = path.messages
+        self._messages = path.shown
         self._num_rendered = num_rendered
-        appended = sum(len(message.token_ids) for message in path.messages[num_rendered:])
+        appended = sum(len(message.token_ids) for message in self._messages[num_rendered:])
         self._rendered = token_ids[: len(token_ids) - appended]
 
     @property

@@ -233,16 +233,18 @@ class MissReport:
     make room; "changed", a message before the one to be answered has another text; "template",
     the messages are the same but were rendered or encoded otherwise; "namespace", the earlier
     response was another tenant's; "model", another model, tokenizer or template made it;
-    "expired", it was computed before this cache existed; else "unknown".
+    "expired", it was computed before this cache existed; "truncated", one of the two had turns
+    that were left out of the other; else "unknown".
 
-    index: the first token that was missed; of "changed" and "template" the first that differs.
+    index: the first token that was missed; of "changed", "template" and "truncated" the first that
+    differs.
     message: the id of the prompt's message in whose share it lies, None where that is not known.
     expected_text, got_text: the earlier response's text and the prompt's around the first token
     that differs. comparison_reusable_tokens: leading tokens that both have; None where the earlier
     ones are not known. cache_missed_tokens: of "evicted", "expired" and "unknown", how many of
-    these had to be computed again. Where the prompts differ ("changed", "template", "namespace",
-    "model"): tokens computed before the message to be answered, at most as many as the earlier
-    response had. 0 of "cold".
+    these had to be computed again. Where the prompts differ ("changed", "template", "truncated",
+    "namespace", "model"): tokens computed before the message to be answered, at most as many as
+    the earlier response had. 0 of "cold".
     """
 
     reason: str

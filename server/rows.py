@@ -15,7 +15,15 @@ from typing import Any
 from sqlite_utils import Database
 
 from radixchat.engine.errors import ConversationNotFound, InvalidRequest, StoreError
-from radixchat.server.message import Answer, Message, message_id, pack_ids, unpack_ids
+from radixchat.server.message import (
+    NOTHING,
+    Answer,
+    LeftOut,
+    Message,
+    message_id,
+    pack_ids,
+    unpack_ids,
+)
 
 IN_PROGRESS = "in_progress"
 
@@ -156,6 +164,7 @@ def insert_message(
     absolute: bool = False,
     status: str = "complete",
     render_hash: str = "",
+    left_out: LeftOut = NOTHING,
 ) -> str:
     """The id of that message, stored now or before: equal content is one row."""
     id_ = message_id(
@@ -166,6 +175,7 @@ def insert_message(
         absolute=absolute,
         status=status,
         render_hash=render_hash,
+        left_out=left_out,
     )
     row = {
         "id": id_,
@@ -177,6 +187,8 @@ def insert_message(
         "status": status,
         "render_hash": render_hash,
         "created_at": time.time(),
+        "left_out": left_out.messages,
+        "left_out_tokens": left_out.tokens,
     }
     db.table("message").insert(row, ignore=True)
     return id_
@@ -198,6 +210,7 @@ def unsound_messages(db: Database) -> Iterator[str]:
             absolute=message.absolute,
             status=message.status,
             render_hash=message.render_hash,
+            left_out=message.left_out,
         )
         if derived != message.id:
             yield message.id
@@ -293,11 +306,12 @@ def mark_used(db: Database, conversation: str) -> None:
 
 
 def _message(row: dict[str, Any]) -> Message:
+    left_out = LeftOut(row.pop("left_out"), row.pop("left_out_tokens"))
     try:
         unpacked = {"token_ids": unpack_ids(row["token_ids"]), "absolute": bool(row["absolute"])}
     except TypeError as error:  # NULL where none can be
         raise StoreError(f"message {row['id']} is damaged: {error}") from error
-    return Message(**row | unpacked)
+    return Message(**row | unpacked, left_out=left_out)
 
 
 def _response(row: dict[str, Any]) -> ResponseRow:

@@ -10,52 +10,40 @@ import asyncio
 import contextlib
 import functools
 import itertools
-import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from typing import ParamSpec, TypeVar
 
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.errors import EngineStopped
 from radixchat.engine.hint import Observe, Signal, Supersede
-from radixchat.engine.request import Request, Usage
-from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.request import Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.comparison import closest, load_comparisons
 from radixchat.server.conversation import Conversation, common_prefix
-from radixchat.server.message import Answer, NewMessage
+from radixchat.server.message import Answer
 from radixchat.server.miss import AskedPrompt, explain_miss
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import (
     MessageView,
     MissReport,
+    ResponseCreated,
     ResponseDone,
     ResponseEvent,
     ResponseOptions,
 )
 from radixchat.server.response import RunningResponse
 from radixchat.server.rows import Outcome
+from radixchat.server.sampling import AnswerTerms, OptionReader
 from radixchat.server.store import Store
+from radixchat.server.truncation import prompt_limit
+from radixchat.server.turn import Turn, another_answer, next_turn
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What is about to be stored and answered.
-
-    path: the conversation as it was read. message: the new user message, under `parent`; None
-    answers `parent`, a user message, again.
-    """
-
-    path: Conversation
-    parent: str | None
-    message: NewMessage | None
-    prompt_ids: tuple[int, ...]
 
 
 class ChatService:
@@ -74,6 +62,7 @@ class ChatService:
         database_thread: ThreadPoolExecutor,
         tokenizer: Tokenizer,
         prompts: PromptBuilder,
+        options: OptionReader,
         model_name: str,
         notices: tuple[str, ...],
         principal: str,
@@ -89,6 +78,7 @@ class ChatService:
         self._database_thread = database_thread
         self._tokenizer = tokenizer
         self._prompts = prompts
+        self._options = options
         self._principal = principal
         self._namespace = namespace
         self._began = time.time()
@@ -139,7 +129,8 @@ class ChatService:
 
         async def turn() -> Turn:
             path = await self._conversation(conversation)
-            return await self._say(path, path, text)
+            limit = self._prompt_limit(options)
+            return await asyncio.to_thread(next_turn, self._prompts, path, path, text, limit)
 
         return self._respond(turn, options)
 
@@ -153,7 +144,8 @@ class ChatService:
 
         async def edited() -> Turn:
             path = await self._conversation(conversation)
-            return await self._say(path, path.before_turn(turn), text)
+            before, limit = path.before_turn(turn), self._prompt_limit(options)
+            return await asyncio.to_thread(next_turn, self._prompts, path, before, text, limit)
 
         return self._respond(edited, options)
 
@@ -164,9 +156,8 @@ class ChatService:
 
         async def turn() -> Turn:
             path = await self._conversation(conversation)
-            question = path.for_regeneration()
-            prompt_ids = await asyncio.to_thread(self._prompts.prompt_ids, question)
-            return Turn(path, question.tip, None, prompt_ids)
+            limit = self._prompt_limit(options)
+            return await asyncio.to_thread(another_answer, self._prompts, path, limit)
 
         return self._respond(turn, options)
 
@@ -197,6 +188,7 @@ class ChatService:
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._database_thread.shutdown)
             stack.push_async_callback(self._database, self._store.close)
+            stack.callback(self._options.close)
             stack.push_async_callback(self._engine.stop)
             while self._beginning or self._running:
                 running = list(self._running.values())
@@ -221,9 +213,11 @@ class ChatService:
         )
         await self._database(self._store.finish_response, done.response, outcome)
 
-    async def _say(self, path: Conversation, history: Conversation, text: str) -> Turn:
-        said = await asyncio.to_thread(self._prompts.user_turn, history, text)
-        return Turn(path, history.tip, said.message, said.prompt_ids)
+    def _prompt_limit(self, options: ResponseOptions) -> int | None:
+        """The longest prompt that keeps every turn; None where none may be left out."""
+        if options.truncation == "disabled":
+            return None
+        return prompt_limit(self.n_ctx, options.max_output_tokens)
 
     async def _respond(
         self, prepare: Callable[[], Awaitable[Turn]], options: ResponseOptions
@@ -233,14 +227,12 @@ class ChatService:
         One generator and no chain of them, so that leaving it is seen here, at once.
         """
         accepted_at = time.perf_counter()
-        if options.seed is None:
-            options = replace(options, seed=secrets.randbits(63))
-        sampling = sampling_params(options)
+        terms = await self._options.read(options)
         turn = await prepare()
         self._plan.validate_prompt(len(turn.prompt_ids))
         if self._closing:
             raise EngineStopped("the service is closed")
-        beginning = asyncio.create_task(self._begin(turn, options, sampling, accepted_at))
+        beginning = asyncio.create_task(self._begin(turn, terms, accepted_at))
         self._beginning.add(beginning)
         beginning.add_done_callback(self._beginning.discard)
         try:
@@ -251,9 +243,7 @@ class ChatService:
         finally:
             await leave(beginning)
 
-    async def _begin(
-        self, turn: Turn, options: ResponseOptions, sampling: SamplingParams, accepted_at: float
-    ) -> RunningResponse:
+    async def _begin(self, turn: Turn, terms: AnswerTerms, accepted_at: float) -> RunningResponse:
         """Store the turn and start its response.
 
         A task of its own: a caller that is cancelled meanwhile must not leave a response in the
@@ -265,25 +255,29 @@ class ChatService:
             expected_tip=turn.path.tip,
             parent=turn.parent,
             user=turn.message,
-            options=asdict(options),
+            options=asdict(terms.options),
             render_hash=self._prompts.render_hash,
             principal=self._principal,
         )
-        self._leave_branch(turn.path, turn.prompt_ids)
+        left = self._leave_branch(turn.path, turn.prompt_ids)
         response = RunningResponse(
-            conversation=turn.path.id,
-            response=response_id,
-            request=Request(
-                next(self._request_ids),
-                list(turn.prompt_ids),
-                sampling,
-                self._tokenizer.stop_ids,
-                self._namespace,
+            created=ResponseCreated(
                 turn.path.id,
+                response_id,
+                left_out=tuple(message.id for message in turn.asked.left_out),
+                left_out_tokens=turn.asked.gap.tokens,
+            ),
+            request=terms.request(
+                next(self._request_ids),
+                turn.prompt_ids,
+                namespace=self._namespace,
+                conversation=turn.path.id,
+                branches=left,
             ),
             accepted_at=accepted_at,
             engine=self._engine,
             tokenizer=self._tokenizer,
+            n_ctx=self.n_ctx,
             sink=self,
             explain=functools.partial(self._explain_miss, response_id, turn),
         )
@@ -291,20 +285,23 @@ class ChatService:
         response.task.add_done_callback(lambda _: self._running.pop(response_id))
         return response
 
-    def _leave_branch(self, path: Conversation, kept: Sequence[int]) -> None:
-        """Tell the cache what nobody asks for again: the path's tokens, but for those kept."""
+    def _leave_branch(self, path: Conversation, kept: Sequence[int]) -> list[tuple[int, ...]]:
+        """Tell the cache what nobody asks for again: the path's tokens, but for those kept.
+
+        Returns that path, if there is such a branch.
+        """
         left = self._prompts.stored_ids(path) or ()
         start = common_prefix(left, kept)
-        if start < len(left):
-            self._engine.hint(Supersede(left, start, path.id, self._namespace))
+        if start == len(left):
+            return []
+        self._engine.hint(Supersede(left, start, path.id, self._namespace))
+        return [left]
 
     async def _explain_miss(self, response: str, turn: Turn, usage: Usage) -> MissReport | None:
         """Compare a response with what came before it in its conversation."""
         if not self._plan.prefix_cache:
             return None
-        path = turn.path.until(turn.parent)
-        if turn.message is not None:
-            path = path.said(turn.message, self._prompts.render_hash)
+        path = turn.asked
         asked = AskedPrompt(
             path, turn.prompt_ids, self._prompts.render_hash, self._principal, self._began
         )
@@ -350,16 +347,3 @@ async def leave(beginning: asyncio.Task[RunningResponse]) -> None:
     await asyncio.wait({beginning})
     if beginning.exception() is None:
         await asyncio.wait({beginning.result().task})
-
-
-def sampling_params(options: ResponseOptions) -> SamplingParams:
-    """The options as the engine's parameters; the seed is set. Raises InvalidSamplingParams."""
-    assert options.seed is not None
-    return SamplingParams(
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        seed=options.seed,
-        max_tokens=options.max_output_tokens,
-    )

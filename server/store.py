@@ -377,4 +377,5 @@ class Store:
             token_ids=user.token_ids,
             absolute=user.absolute,
             render_hash=render_hash,
+            left_out=user.left_out,
         )

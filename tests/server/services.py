@@ -56,6 +56,7 @@ async def open_for(
             database_thread=database_thread,
             tokenizer=model.tokenizer,
             prompts=model.prompts,
+            options=model.options,
             model_name=settings.model,
             notices=(),
             principal=principal,
@@ -71,12 +72,19 @@ async def open_for(
 
 async def finish(events: AsyncGenerator[ResponseEvent]) -> ResponseDone:
     """The terminal event, after holding the stream to its contract."""
+    return (await both_ends(events))[1]
+
+
+async def both_ends(
+    events: AsyncGenerator[ResponseEvent],
+) -> tuple[ResponseCreated, ResponseDone]:
+    """The first event and the terminal one, after holding the stream to its contract."""
     async with aclosing(events):
         seen = [event async for event in events]
-    assert isinstance(seen[0], ResponseCreated)
-    done = seen[-1]
+    created, done = seen[0], seen[-1]
+    assert isinstance(created, ResponseCreated)
     assert isinstance(done, ResponseDone)
     deltas = seen[1:-1]
     assert all(isinstance(event, OutputTextDelta) for event in deltas)
     assert "".join(e.delta for e in deltas if isinstance(e, OutputTextDelta)) == done.output_text
-    return done
+    return created, done

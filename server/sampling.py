@@ -1,0 +1,214 @@
+"""What a response's options mean to the engine of one model: `OptionReader`, `AnswerTerms`.
+
+Owns the limits of options that are texts or belong to the service, and turns words into tokens.
+Knows no conversation, no prompt and no store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from radixchat.engine.answer_text import AnswerText
+from radixchat.engine.errors import InvalidRequest
+from radixchat.engine.grammar import Grammar, GrammarCompiler
+from radixchat.engine.prompt import Piece
+from radixchat.engine.prompt_lookup import PromptLookup
+from radixchat.engine.request import Request
+from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.message import check_text
+from radixchat.server.protocol import ResponseFormat, ResponseOptions
+
+TRUNCATIONS = ("disabled", "auto")
+MAX_STOPS = 16
+MAX_BAD_WORDS = 256
+MAX_CHARACTERS = 256  # of a stop text, and of a bad word
+MAX_LOGIT_BIASES = 1024
+MAX_PRIORITY = 100
+
+# What a text repeats without repeating itself: lines, names before a colon, quotes, emphasis.
+DRY_BREAKERS = re.compile(rb'[\n:"*]')
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTerms:
+    """Checked options in the engine's form; for one request, whose text and grammar they hold.
+
+    options: as asked, with the seed that is used. deadline: on the engine's clock.
+    """
+
+    options: ResponseOptions
+    sampling: SamplingParams
+    stop_ids: frozenset[int]
+    text: AnswerText
+    grammar: Grammar | None
+    deadline: float | None
+
+    def request(
+        self,
+        id_: int,
+        prompt_ids: Sequence[int],
+        *,
+        namespace: bytes,
+        conversation: str,
+        branches: Sequence[Sequence[int]],
+    ) -> Request:
+        """The engine's request; branches: what was said before instead of this answer."""
+        return Request(
+            id_,
+            list(prompt_ids),
+            self.sampling,
+            self.stop_ids,
+            namespace,
+            conversation,
+            priority=self.options.priority,
+            deadline=self.deadline,
+            text=self.text,
+            grammar=self.grammar,
+            lookup=PromptLookup(branches) if self.options.speculate else None,
+        )
+
+
+class OptionReader:
+    """Reads the options of responses of one model; makes its grammar compiler when first needed."""
+
+    def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
+        """vocab_size: the rows of the model's logits."""
+        self._tokenizer = tokenizer
+        self._vocab_size = vocab_size
+        self._compiler: asyncio.Task[GrammarCompiler] | None = None
+
+    async def read(self, options: ResponseOptions) -> AnswerTerms:
+        """The options as terms; draws a seed where none is set, and the time begins to run.
+
+        Raises InvalidRequest (InvalidSamplingParams) with the value and what would do.
+        """
+        deadline = None if options.timeout_s is None else time.monotonic() + options.timeout_s
+        if options.seed is None:
+            options = replace(options, seed=secrets.randbits(63))
+        check_options(options, self._tokenizer.vocab_size)
+        sampling = await asyncio.to_thread(self.sampling_params, options)
+        wanted = options.response_format
+        return AnswerTerms(
+            options=options,
+            sampling=sampling,
+            stop_ids=frozenset() if options.ignore_eos else self._tokenizer.stop_ids,
+            text=AnswerText(self._tokenizer.stream(), options.stop, options.min_output_tokens),
+            grammar=None if wanted is None else await self._compile(wanted),
+            deadline=deadline,
+        )
+
+    def sampling_params(self, options: ResponseOptions) -> SamplingParams:
+        """The engine's part of checked options. Raises InvalidSamplingParams."""
+        assert options.seed is not None
+        return SamplingParams(
+            temperature=options.temperature,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            typical_p=options.typical_p,
+            repetition_penalty=options.repetition_penalty,
+            presence_penalty=options.presence_penalty,
+            frequency_penalty=options.frequency_penalty,
+            dry_multiplier=options.dry_multiplier,
+            dry_base=options.dry_base,
+            dry_allowed_length=options.dry_allowed_length,
+            dry_breakers=self.dry_breakers if options.dry_multiplier else frozenset(),
+            logit_bias=options.logit_bias,
+            bad_words=self.bad_sequences(options.bad_words),
+            min_tokens=options.min_output_tokens,
+            seed=options.seed,
+            max_tokens=options.max_output_tokens,
+            logprobs=options.top_logprobs,
+        )
+
+    @cached_property
+    def dry_breakers(self) -> frozenset[int]:
+        """The tokens that no repetition reaches over: any with such a character, and controls."""
+        shown = enumerate(self._tokenizer.token_bytes)
+        breaking = (id_ for id_, text in shown if DRY_BREAKERS.search(text))
+        return frozenset((*breaking, *self._tokenizer.control_tokens.values()))
+
+    def bad_sequences(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """The token sequences that write these words: as they are, and after a space."""
+
+        def encode(text: str) -> tuple[int, ...]:
+            piece = Piece(text, is_content=True)
+            return tuple(self._tokenizer.encode_prompt([piece], at_start=False))
+
+        found: dict[tuple[int, ...], None] = {}
+        for word in words:
+            plain, spaced = encode(word.strip()), encode(" " + word.strip())
+            found[plain] = None
+            # Where the space is a token of its own, what follows it is forbidden already.
+            if spaced[-len(plain) :] != plain:
+                found[spaced] = None
+        return tuple(found)
+
+    def close(self) -> None:
+        """End the compiler's workers; no answer with a format may be running."""
+        made = self._compiler
+        if made is not None and made.done() and not made.cancelled() and not made.exception():
+            made.result().close()
+
+    async def _compile(self, wanted: ResponseFormat) -> Grammar:
+        if self._compiler is None:
+            making = asyncio.to_thread(GrammarCompiler, self._tokenizer, self._vocab_size)
+            self._compiler = asyncio.create_task(making)
+        # Shielded: one who leaves does not take it from another who waits for it too.
+        compiler = await asyncio.shield(self._compiler)
+        return await asyncio.to_thread(compiler.compile, wanted.kind, wanted.value)
+
+
+def check_options(options: ResponseOptions, vocab_size: int) -> None:
+    """Raise InvalidRequest for what SamplingParams does not know, with what would do.
+
+    vocab_size: of the tokenizer.
+    """
+    timeout, priority, truncation = options.timeout_s, options.priority, options.truncation
+    lasts = timeout is None or (timeout > 0 and math.isfinite(timeout))
+    in_range = -MAX_PRIORITY <= priority <= MAX_PRIORITY
+    checks = (
+        ("truncation", truncation, " or ".join(TRUNCATIONS), truncation in TRUNCATIONS),
+        ("timeout_s", timeout, "more than 0 seconds", lasts),
+        ("priority", priority, f"-{MAX_PRIORITY} to {MAX_PRIORITY}", in_range),
+    )
+    for name, value, allowed, ok in checks:
+        if not ok:
+            raise InvalidRequest(f"{name} is {value!r}; allowed: {allowed}")
+    _check_texts("stop", options.stop, MAX_STOPS)
+    _check_texts("bad_words", options.bad_words, MAX_BAD_WORDS, visible=True)
+    _check_logit_bias(options.logit_bias, vocab_size)
+
+
+def _check_texts(name: str, texts: Sequence[str], most: int, *, visible: bool = False) -> None:
+    if len(texts) > most:
+        raise InvalidRequest(f"{name} has {len(texts)} texts; allowed: at most {most}")
+    for text in texts:
+        if not check_text(f"a text of {name}", text.strip() if visible else text):
+            needed = "one visible character" if visible else "one character"
+            raise InvalidRequest(f"{name} has {text!r}; a text needs at least {needed}")
+        if len(text) > MAX_CHARACTERS:
+            raise InvalidRequest(
+                f"{name} has a text of {len(text)} characters, {text[:20]!r}…; "
+                f"allowed: at most {MAX_CHARACTERS}"
+            )
+
+
+def _check_logit_bias(bias: Sequence[tuple[int, float]], vocab_size: int) -> None:
+    if len(bias) > MAX_LOGIT_BIASES:
+        raise InvalidRequest(
+            f"logit_bias has {len(bias)} tokens; allowed: at most {MAX_LOGIT_BIASES}"
+        )
+    for token, _ in bias:
+        if not 0 <= token < vocab_size:
+            raise InvalidRequest(
+                f"logit_bias has the token id {token}; the model's are 0 to {vocab_size - 1}"
+            )
