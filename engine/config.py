@@ -7,6 +7,7 @@ command line, no environment and no file.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,6 +27,17 @@ DEFAULT_POOL_MEMORY_SHARE = 0.25
 KV_ELEMENT_BYTES = 4
 # More than any machine's cores; OpenMP crashes the process at a hundred thousand.
 MAX_THREADS = 1024
+# Longest cached prefix first, with ageing; first come, first served.
+SCHEDULES = ("lpm", "fcfs")
+_AT_LEAST_ONE = (
+    "page_size",
+    "pool_tokens",
+    "threads",
+    "max_running",
+    "max_step_tokens",
+    "max_mixed_tokens",
+    "max_overtaken",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +48,14 @@ class EngineConfig:
     prefix_cache: False computes every prompt in full. eviction: which cached prefix goes first,
     one of POLICY_NAMES. public_prefixes: token ids of prompts that all namespaces may share; their
     whole pages are. threads: CPU threads of a forward pass.
-    max_running: requests in one step. max_step_tokens: tokens computed in one step, decodes first;
-    at least max_running, so that no answer ever waits for another.
-    max_waiting: requests that may wait for admission before others are refused.
+    max_running: requests in one step. max_step_tokens: tokens computed in one step;
+    max_mixed_tokens: the same while somebody is reading an answer, decodes first; at least
+    max_running, so that no answer ever waits for another. Both count tokens at the beginning of a
+    context; far behind it, where attention costs more, a step has fewer. max_draft_tokens: tokens
+    guessed in one step, 0 is none.
+    max_waiting: requests that may wait for admission before others are refused. schedule: who is
+    admitted first, one of SCHEDULES. max_overtaken: how often a waiting request may see a later one
+    of its tenant and priority go first; None is without a bound.
     """
 
     page_size: int | None = None
@@ -48,27 +65,37 @@ class EngineConfig:
     public_prefixes: tuple[tuple[int, ...], ...] = ()
     threads: int | None = None
     max_running: int = 16
-    max_step_tokens: int = 256
+    max_step_tokens: int = 128
+    max_mixed_tokens: int = 64
+    max_draft_tokens: int = 15
     max_waiting: int = 256
+    schedule: str = "lpm"
+    max_overtaken: int | None = 32
 
     def __post_init__(self) -> None:
-        for name in ("page_size", "pool_tokens", "threads", "max_running", "max_step_tokens"):
+        for name in _AT_LEAST_ONE:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be 1 or more")
+        for name in ("max_waiting", "max_draft_tokens"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more")
         if self.threads is not None and self.threads > MAX_THREADS:
             raise ConfigError(f"threads is {self.threads}; allowed: 1 to {MAX_THREADS}")
-        if self.max_step_tokens < self.max_running:
+        for name in ("max_step_tokens", "max_mixed_tokens"):
+            if getattr(self, name) < self.max_running:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)}, less than max_running; "
+                    f"it must be {self.max_running} or more"
+                )
+        if self.schedule not in SCHEDULES:
             raise ConfigError(
-                f"max_step_tokens is {self.max_step_tokens}, less than max_running; "
-                f"it must be {self.max_running} or more"
+                f"schedule is {self.schedule!r}; it must be one of {', '.join(SCHEDULES)}"
             )
         if self.eviction not in POLICY_NAMES:
             raise ConfigError(
                 f"eviction is {self.eviction!r}; it must be one of {', '.join(POLICY_NAMES)}"
             )
-        if self.max_waiting < 0:
-            raise ConfigError(f"max_waiting is {self.max_waiting}; it must be 0 or more")
 
     def resolve(self, model: ModelConfig) -> EnginePlan:
         """The plan for one model on this machine; raises ConfigError when it cannot work."""
@@ -101,7 +128,12 @@ class EngineConfig:
             threads=self.threads or usable_cores(),
             max_running=self.max_running,
             max_step_tokens=self.max_step_tokens,
+            max_mixed_tokens=min(self.max_mixed_tokens, self.max_step_tokens),
+            max_draft_tokens=self.max_draft_tokens,
             max_waiting=self.max_waiting,
+            schedule=self.schedule,
+            max_overtaken=self.max_overtaken,
+            attention_tokens=model.attention_tokens,
             max_position=model.max_position,
             vocab_size=model.vocab_size,
             kv_bytes_per_token=per_token,
@@ -110,7 +142,10 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
-    """Every number the engine runs with."""
+    """Every number the engine runs with.
+
+    attention_tokens: at this position attention costs as much as the rest of the model.
+    """
 
     page_size: int
     num_pages: int
@@ -120,7 +155,12 @@ class EnginePlan:
     threads: int
     max_running: int
     max_step_tokens: int
+    max_mixed_tokens: int
+    max_draft_tokens: int
     max_waiting: int
+    schedule: str
+    max_overtaken: int | None
+    attention_tokens: int
     max_position: int
     vocab_size: int
     kv_bytes_per_token: int
@@ -134,6 +174,19 @@ class EnginePlan:
     def max_tokens(self) -> int:
         """The longest a request may become, prompt and answer: it must fit the pool alone."""
         return min(self.max_position, self.pool_tokens)
+
+    def chunk(self, start: int, behind: int, budget: int) -> tuple[int, int]:
+        """How many of `behind` tokens from position `start` on fit a step's budget, at least one.
+
+        Returns the count and its cost, in tokens at the beginning of a context: one at position p
+        costs 1 + p / attention_tokens. So a step takes as long at the end of a long prompt as at
+        its start, and the answers that run meanwhile come evenly.
+        """
+        slope = 1 / self.attention_tokens
+        first = 1 + slope * start  # the cost of the first token; of n: n * first + slope * n²/2
+        count = int((math.sqrt(first * first + 2 * slope * budget) - first) / slope)
+        count = max(1, min(count, behind))
+        return count, math.ceil(count * first + slope * count * count / 2)
 
     def validate_prompt(self, num_tokens: int) -> None:
         """Raise PromptTooLong unless the prompt and one token of answer fit context and pool."""

@@ -6,6 +6,7 @@ Knows tokens, not text: no tokenizer, no template, no conversation.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 from radixchat.engine.config import KV_ELEMENT_BYTES, EngineConfig, EnginePlan
@@ -14,6 +15,7 @@ from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.runner import Runner
 from radixchat.engine.scheduler import Scheduler
 from radixchat.engine.stats import EngineSnapshot
+from radixchat.engine.watchdog import Wait, Watchdog
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.cache import PrefixCache
@@ -26,12 +28,22 @@ from radixchat.radix.uncached import UncachedPages
 class Engine:
     """Answers requests with one model over one pool of KV pages."""
 
-    def __init__(self, checkpoint: Checkpoint, config: EngineConfig) -> None:
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        config: EngineConfig,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """clock: seconds; what the deadlines of requests refer to."""
         self.plan = config.resolve(checkpoint.config)
         self.cache = page_cache(self.plan)
         self.scheduler = Scheduler(self.cache, self.plan)
         self.runner = Runner(checkpoint, self.plan)
         self._fingerprint = checkpoint.fingerprint
+        self._clock = clock
+        self._watchdog = Watchdog()
+        self.is_still = False  # the last step moved nothing, although there is work
 
     @property
     def has_work(self) -> bool:
@@ -48,12 +60,12 @@ class Engine:
             pages_free=self.cache.num_free_pages,
         )
 
-    def submit(self, request: Request) -> None:
-        """Queue a request.
+    def submit(self, *requests: Request) -> None:
+        """Queue requests, all or none.
 
         Raises InvalidRequest (PromptTooLong) or EngineOverloaded; then nothing has changed.
         """
-        self.scheduler.add(request)
+        self.scheduler.add(*requests, now=self._clock())
 
     def cancel(self, request_id: int) -> None:
         """End a request; the next step reports it, with what it cost. Unknown ids are ignored."""
@@ -83,10 +95,29 @@ class Engine:
 
     def step(self) -> list[TokenEvent]:
         """Compute one token budget's worth; what happened to each request, in order."""
-        self.scheduler.stats.steps += 1
-        scheduled = self.scheduler.schedule()
-        sampled = self.runner.run(scheduled) if scheduled else []
-        return self.scheduler.update(scheduled, sampled)
+        stats, began = self.scheduler.stats, time.perf_counter()
+        stats.steps += 1
+        scheduled = self.scheduler.schedule(self._clock())
+        decided = time.perf_counter()
+        results = self.runner.run(scheduled) if scheduled else []
+        computed = time.perf_counter()
+        events = self.scheduler.update(scheduled, results)
+        ended = time.perf_counter()
+        stats.step_seconds += ended - began
+        stats.schedule_seconds += decided - began + ended - computed
+        self._watch(moved=bool(scheduled or events or not self.has_work))
+        return events
+
+    def waits(self) -> list[Wait]:
+        """What each request that is not computed in the next step waits for."""
+        return self.scheduler.waits()
+
+    def _watch(self, *, moved: bool) -> None:
+        self.is_still = not moved
+        if moved:
+            self._watchdog.progress()
+        elif self._watchdog.still(self._clock(), self.waits):
+            self.scheduler.stats.stalls += 1
 
 
 def page_cache(plan: EnginePlan) -> PageCache:

@@ -92,7 +92,7 @@ class Decoder:
         self._sin = sin.to(self._embedding.device, self._embedding.dtype)
 
     def __call__(self, batch: Batch, cache: KVCache) -> Tensor:
-        """Logits fp32 [len(batch.sample_rows), vocab]; K and V of every row are stored."""
+        """Logits fp32 [len(batch.logit_rows), vocab]; K and V of every row are stored."""
         cos, sin = self._cos[batch.positions], self._sin[batch.positions]
         hidden = functional.embedding(batch.tokens, self._embedding)
         eps = self.config.rms_eps
@@ -102,7 +102,7 @@ class Decoder:
             hidden = hidden + self._feed_forward[i](
                 ops.rms_norm(hidden, self._middle_norms[i], eps)
             )
-        return self._logits(hidden[batch.sample_rows])
+        return self._logits(hidden[batch.logit_rows])
 
     def _logits(self, hidden: Tensor) -> Tensor:
         rows = hidden.shape[0]

@@ -67,6 +67,16 @@ class ModelConfig:
         """Whether the layer applies rotary positions."""
         return layer not in self.unrotated_layers
 
+    @property
+    def attention_tokens(self) -> int:
+        """The position at which a token's attention costs as much as all else of its layers.
+
+        Per token and layer: 2 operations a weight, 4 a query head's dimension and position.
+        """
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        weights = self.hidden_size * (2 * queries + 2 * keys + 3 * self.intermediate_size)
+        return max(1, weights // (2 * queries))
+
     def kv_bytes_per_token(self, element_bytes: int) -> int:
         """Bytes of K and V that one token occupies in all layers."""
         return 2 * self.num_layers * self.num_kv_heads * self.head_dim * element_bytes

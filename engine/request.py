@@ -5,7 +5,8 @@ A request is tokens and three lengths; it knows no text, no template and no tens
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from radixchat.engine.answer_text import AnswerText
@@ -14,6 +15,7 @@ from radixchat.engine.grammar import Grammar
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.token_history import TokenHistory
 from radixchat.radix.allocation import Allocation, EvictedPrefix
 
 
@@ -106,6 +108,14 @@ class Request:
     num_cached: int | None = None  # set by the first admission; a requeue does not change it
     evicted: EvictedPrefix | None = None  # likewise
     num_written: int = 0
+    queued_at: float = 0.0  # on the engine's clock
+    queue_seconds: float = 0.0
+    overtaken: int = 0  # times that a later request of its tenant and priority was admitted first
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    history: TokenHistory | None = None  # the sampler's, once it needs one
+    prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
+    ended: bool = False
     joined: Request | None = None  # it waits for this one to compute its first joined_length tokens
     joined_length: int = 0
     joined_at: int | None = None  # the step at which it began to wait for anybody
@@ -119,6 +129,37 @@ class Request:
         """Tokens sampled so far."""
         return len(self.tokens) - self.num_prompt
 
+    @property
+    def num_behind(self) -> int:
+        """Tokens whose K/V is still to be computed before the next can be sampled."""
+        return len(self.tokens) - self.num_computed
+
+    @property
+    def wants_prompt_logprobs(self) -> bool:
+        """Whether log-probabilities of the prompt are still to be computed."""
+        wanted = self.sampling.prompt_logprobs is not None
+        return wanted and len(self.prompt_logprobs) < self.num_prompt - 1
+
+    def sibling(self, request_id: int, index: int) -> Request:
+        """The same question again, with noise of its own; before it is submitted."""
+        assert self.num_output == 0
+        assert self.allocation is None
+        # Seeds next to each other are what users count up: the siblings' lie elsewhere.
+        seed = (self.sampling.seed ^ index * 0x9E3779B97F4A7C15) % 2**63
+        return Request(
+            request_id,
+            self.tokens.copy(),
+            replace(self.sampling, seed=seed),
+            self.stop_ids,
+            self.namespace,
+            self.conversation,
+            self.priority,
+            self.deadline,
+            self.text.copy() if self.text is not None else None,
+            self.grammar.copy() if self.grammar is not None else None,
+            self.lookup.copy() if self.lookup is not None else None,
+        )
+
     def usage(self) -> Usage:
         """What it has cost so far."""
         cached, evicted = self.num_cached or 0, self.evicted
@@ -129,4 +170,15 @@ class Request:
             self.num_output,
             evicted.length - cached if evicted else 0,
             evicted.seconds_ago if evicted else None,
+            self.queue_seconds,
+            self.draft_tokens,
+            self.accepted_tokens,
         )
+
+
+def fan_out(request: Request, ids: Sequence[int]) -> list[Request]:
+    """`len(ids)` samples of one question; the first is sampled as the request would be.
+
+    Submitted together they share its prefill: all but the first wait until it is in the cache.
+    """
+    return [request.sibling(request_id, index) for index, request_id in enumerate(ids)]

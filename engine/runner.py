@@ -6,14 +6,18 @@ Owns the decoder and the KV tensors. Knows no queue and no tree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 import torch
+from torch import Tensor
 
-from radixchat.engine.batch import ScheduledRequest, build_batch
+from radixchat.engine.batch import RequestResult, ScheduledRequest, build_batch
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.kv_cache import KVCache
+from radixchat.engine.logprobs import TokenLogprob, prompt_logprobs
 from radixchat.engine.model import Decoder
-from radixchat.engine.sampler import SampleRow, sample
+from radixchat.engine.sample_row import SampleRow, sample_rows
+from radixchat.engine.sampler import sample
 from radixchat.engine.weights import Checkpoint
 
 
@@ -31,22 +35,48 @@ class Runner:
         )
 
     @torch.inference_mode()
-    def run(self, scheduled: Sequence[ScheduledRequest]) -> list[int | None]:
-        """Compute the scheduled tokens; one sampled token per item that `samples`, in order.
-
-        None where the logits are not finite: damaged weights, or an overflow.
-        """
+    def run(self, scheduled: Sequence[ScheduledRequest]) -> list[RequestResult]:
+        """Compute the scheduled tokens and drafts, and sample; one result per item, in order."""
         for item in scheduled:
             allocation = item.request.allocation
             assert allocation is not None
             self.kv_cache.copy(allocation.copies)
             allocation.copies.clear()
+            if item.samples and item.request.grammar is not None:
+                # A worker computes them while the forward pass runs.
+                item.request.grammar.begin_masks(item.draft)
         batch = build_batch(scheduled, self._plan.page_size, self._device)
-        logits = self._decoder(batch, self.kv_cache)
-        requests = [item.request for item in scheduled if item.samples]
-        if not requests:
-            return []
-        rows = [SampleRow(r.sampling, len(r.tokens)) for r in requests]
-        finite = logits.isfinite().all(-1, keepdim=True)
-        tokens = sample(logits.where(finite, 0.0), rows)
-        return [token if ok else None for token, (ok,) in zip(tokens, finite.tolist(), strict=True)]
+        return self._results(scheduled, self._decoder(batch, self.kv_cache))
+
+    def _results(
+        self, scheduled: Sequence[ScheduledRequest], logits: Tensor
+    ) -> list[RequestResult]:
+        """What the logits, in the order of Batch.logit_rows, mean for each item."""
+        results: list[RequestResult] = []
+        rows: list[SampleRow] = []
+        sampled: list[int] = []  # the logits of these rows
+        end = 0
+        for item in scheduled:
+            start, end = end, end + len(item.prompt_positions)
+            results.append(RequestResult([], _prompt_logprobs(item, logits[start:end])))
+            if item.samples:
+                start, end = end, end + 1 + len(item.draft)
+                grammar = item.request.grammar
+                masks = grammar.masks() if grammar is not None else []
+                rows += sample_rows(item.request, item.draft, masks)
+                sampled += range(start, end)
+        if rows:
+            chosen = logits if len(sampled) == len(logits) else logits[sampled]
+            samples = iter(sample(chosen, rows))
+            for item, result in zip(scheduled, results, strict=True):
+                if item.samples:
+                    result.sampled.extend(islice(samples, 1 + len(item.draft)))
+        return results
+
+
+def _prompt_logprobs(item: ScheduledRequest, logits: Tensor) -> list[TokenLogprob]:
+    positions, top = item.prompt_positions, item.request.sampling.prompt_logprobs
+    if not positions or top is None:
+        return []
+    following = item.request.tokens[positions.start + 1 : positions.stop + 1]
+    return prompt_logprobs(logits, following, top)

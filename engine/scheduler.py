@@ -2,26 +2,41 @@
 
 Owns the waiting and the running requests and their allocations. No tensor and no clock. A step
 has a token budget: one token for every request that is only behind by one (they are talking),
-then prefill chunks in order of arrival. Nothing here knows a phase: `num_computed` chases
-`len(tokens)`, and a prefix hit is merely a head start.
+with a draft of what may follow, then prefill chunks in order of admission. Nothing here knows a
+phase: `num_computed` chases `len(tokens)`, and a prefix hit is merely a head start.
+
+A draft is guessed tokens, computed as extra rows. Each row is sampled as if there were no draft,
+and the draft is right as far as it is what was sampled. So every answer is token for token that
+of a run without drafts; for a draft that is certain this is the rejection rule of speculative
+decoding (Leviathan, Kalman, Matias 2023): token d is accepted with the probability that the
+model gives it, and what replaces it is distributed as the rest.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import deque
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
 
-from radixchat.engine.batch import ScheduledRequest
+from radixchat.engine.batch import RequestResult, ScheduledRequest
 from radixchat.engine.config import EnginePlan
+from radixchat.engine.drafting import draft_of, verified
 from radixchat.engine.errors import EngineOverloaded, ModelLoadError, RadixChatError
+from radixchat.engine.joining import common_length, shares_next
 from radixchat.engine.request import FinishReason, Request, TokenEvent
+from radixchat.engine.sampler import Sampled, SampleResult
 from radixchat.engine.stats import EngineStats
+from radixchat.engine.waiting_line import WaitingLine
+from radixchat.engine.watchdog import Wait
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.use import Signal
 
 # A request waits for another that is computing its prompt during at most so many steps: 8k tokens
 # in chunks of 128. The other may get slower meanwhile, or give up.
 MAX_JOIN_STEPS = 64
+
+# Of the pool, what is kept at most so that those who run can grow.
+WATERMARK_SHARE = 8
 
 NOT_FINITE = (
     "the model computed logits that are not finite: its file is damaged, or its numbers overflow; "
@@ -35,94 +50,199 @@ class Scheduler:
     def __init__(self, cache: PageCache, plan: EnginePlan) -> None:
         self._cache = cache
         self._plan = plan
-        self._waiting: deque[Request] = deque()
+        self._line = WaitingLine(
+            lambda tokens, namespace: cache.match(tokens, namespace).length,
+            plan.max_tokens,
+            plan.max_overtaken,
+            by_prefix=plan.schedule == "lpm" and plan.prefix_cache,
+        )
         self._running: list[Request] = []  # in order of admission
+        self._deadlines: list[tuple[float, int, Request]] = []  # a heap; of ended ones, too
         self._events: list[TokenEvent] = []  # of requests that ended outside a step's forward
+        self._state = 0  # counts what may have changed a prefix's length in the cache
         self.stats = EngineStats()
 
     @property
     def has_work(self) -> bool:
         """Whether a step would compute or report anything."""
-        return bool(self._waiting or self._running or self._events)
+        return bool(self._line or self._running or self._events)
 
     @property
     def num_waiting(self) -> int:
         """Requests not yet admitted."""
-        return len(self._waiting)
+        return len(self._line)
 
     @property
     def num_running(self) -> int:
         """Requests that hold pages."""
         return len(self._running)
 
-    def add(self, request: Request) -> None:
-        """Queue a request whose prompt fits and is of the model's tokens (EnginePlan)."""
-        self._plan.validate_prompt(request.num_prompt)
-        self._plan.validate_tokens(request.tokens)
-        if len(self._waiting) >= self._plan.max_waiting:
-            raise EngineOverloaded(len(self._waiting), self._plan.max_waiting)
-        self._waiting.append(request)
-        self._observe(request, Signal.QUEUED)
+    def add(self, *requests: Request, now: float) -> None:
+        """Queue requests, all or none; their prompts fit and are of the model's tokens.
+
+        Raises InvalidRequest (PromptTooLong) or EngineOverloaded; then nothing has changed.
+        """
+        for request in requests:
+            self._plan.validate_prompt(request.num_prompt)
+            self._plan.validate_tokens(request.tokens)
+        if len(self._line) + len(requests) > self._plan.max_waiting:
+            raise EngineOverloaded(len(self._line), self._plan.max_waiting)
+        for request in requests:
+            request.queued_at = now
+            if request.deadline is not None:
+                heapq.heappush(self._deadlines, (request.deadline, request.id, request))
+            self._line.add(request)
+            self._observe(request, Signal.QUEUED)
 
     def cancel(self, request_id: int) -> None:
         """End a request now; what it computed is committed. Unknown or ended ids are ignored."""
-        for request in (*self._running, *self._waiting):
+        for request in (*self._running, *self._line):
             if request.id == request_id:
                 self._finish(request, FinishReason.CANCELLED)
                 return
 
-    def schedule(self) -> list[ScheduledRequest]:
+    def schedule(self, now: float) -> list[ScheduledRequest]:
         """Decide the next step and take the pages it writes; [] when nothing can run."""
-        budget = self._plan.max_step_tokens
-        scheduled: list[ScheduledRequest] = []
-        talking = [r for r in self._running if len(r.tokens) - r.num_computed == 1]
-        for request in (*talking, *(r for r in self._running if r not in talking)):
-            if budget == 0:
-                break
-            if request.allocation is None or not self._grow(request):
-                continue  # preempted to make room for an older one, or by itself
-            count = min(budget, len(request.tokens) - request.num_computed)
-            scheduled.append(ScheduledRequest(request, count))
-            budget -= count
+        self._expire(now)
+        talking = [r for r in self._running if r.num_behind == 1]
+        behind = [r for r in self._running if r.num_behind > 1]
+        budget = self._plan.max_mixed_tokens if talking else self._plan.max_step_tokens
+        scheduled = [item for r in talking if (item := self._go_on(r)) is not None]
+        budget -= len(scheduled)
+        for request in behind:
+            if request.allocation is not None:
+                budget -= self._chunk(request, budget, scheduled)
         scheduled = [item for item in scheduled if item.request.allocation is not None]
-        while budget > 0 and self._admit():
-            request = self._running[-1]
-            count = min(budget, len(request.tokens) - request.num_computed)
-            scheduled.append(ScheduledRequest(request, count))
-            budget -= count
+        while budget > 0 and (admitted := self._admit(now)) is not None:
+            # Who made room for it may be admitted again in this very step.
+            scheduled = [item for item in scheduled if item.request.allocation is not None]
+            budget -= self._chunk(admitted, budget, scheduled)
+        scheduled = [item for item in scheduled if item.request.allocation is not None]
+        self._draft([item for item in scheduled if item.samples], budget)
         return scheduled
 
     def update(
-        self, scheduled: list[ScheduledRequest], sampled: list[int | None]
+        self, scheduled: Sequence[ScheduledRequest], results: Sequence[RequestResult]
     ) -> list[TokenEvent]:
         """Record a step: commit what was computed, append what was sampled, end who is done.
 
-        A request whose token is None has no finite logits: it fails, and the others go on.
+        A request whose logits are not finite, or admit no token, fails, and the others go on.
         """
-        tokens = iter(sampled)
-        for item in scheduled:
+        for item, result in zip(scheduled, results, strict=True):
             request, samples = item.request, item.samples
             request.num_computed += item.num_tokens
-            if not samples:
+            self.stats.computed_tokens += item.num_tokens
+            request.prompt_logprobs += result.prompt_logprobs
+            if not samples or request.num_computed == request.num_prompt:
                 self._commit(request)
-                continue
-            if request.num_computed == request.num_prompt:
-                self._commit(request)
-            token = next(tokens)
-            if token is None:
-                self._finish(request, FinishReason.FAILED, error=ModelLoadError(NOT_FINITE))
-                continue
-            request.tokens.append(token)
-            reason = self._reason_to_stop(request, token)
-            if reason is None:
-                self._events.append(TokenEvent(request.id, token))
-            else:
-                self._finish(request, reason, token)
+            if samples:
+                self._append(item, result.sampled)
         events, self._events = self._events, []
         return events
 
-    def _reason_to_stop(self, request: Request, token: int) -> FinishReason | None:
-        if token in request.stop_ids:
+    def waits(self) -> list[Wait]:
+        """What each request waits for that does not run, or runs and has no pages to go on."""
+        running, limit = len(self._running), self._plan.max_running
+        free = self._cache.num_free_pages + self._cache.num_evictable_pages
+        waits = []
+        for index, request in enumerate(self._line):
+            needed = -(-len(request.tokens) // self._plan.page_size)
+            if self._joins(request):
+                assert request.joined is not None
+                why = f"waits for request {request.joined.id}, which computes its prompt"
+            elif running >= limit:
+                why = f"waits for a place: {running} of {limit} requests run"
+            else:
+                why = f"waits for pages: {needed} at most, {free} are free or can be"
+            waits.append(Wait(request.id, f"{why}; {index} are before it" if index else why))
+        waits += [
+            Wait(r.id, f"runs, {r.num_computed} of {len(r.tokens)} tokens are computed")
+            for r in self._running
+        ]
+        return waits
+
+    def _expire(self, now: float) -> None:
+        """End the requests whose time is over."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            request = heapq.heappop(self._deadlines)[2]
+            if not request.ended:
+                self._finish(request, FinishReason.DEADLINE)
+
+    def _go_on(self, request: Request) -> ScheduledRequest | None:
+        """The next token of a talking request, unless it has to make room for another."""
+        if request.allocation is None or not self._grow(request):
+            return None  # preempted to make room for an older one, or by itself
+        return ScheduledRequest(request, 1)
+
+    def _chunk(self, request: Request, budget: int, scheduled: list[ScheduledRequest]) -> int:
+        """As much of a request's tokens as the budget admits; returns what of it is used."""
+        if budget <= 0:
+            return 0
+        count, cost = self._plan.chunk(request.num_computed, request.num_behind, budget)
+        scheduled.append(ScheduledRequest(request, count))
+        return cost
+
+    def _draft(self, sampling: list[ScheduledRequest], budget: int) -> None:
+        """Let those that sample guess, as far as there are rows and pages that nobody needs."""
+        budget = min(budget, self._plan.max_draft_tokens)
+        for index, item in enumerate(sampling):
+            request = item.request
+            room = min(
+                budget // (len(sampling) - index),
+                self._plan.max_tokens - len(request.tokens) - 1,
+                (request.sampling.max_tokens or self._plan.max_tokens) - request.num_output - 1,
+            )
+            draft = draft_of(request, room)
+            assert request.allocation is not None
+            if draft and self._cache.extend(request.allocation, len(request.tokens) + len(draft)):
+                item.draft[:] = draft
+                budget -= len(draft)
+
+    def _append(self, item: ScheduledRequest, sampled: Sequence[SampleResult]) -> None:
+        """Append what was sampled, up to the first token that a draft did not foresee."""
+        request, held = item.request, verified(item.draft, sampled)
+        if item.draft:
+            request.draft_tokens += len(item.draft)
+            request.accepted_tokens += held
+            self.stats.draft_tokens += len(item.draft)
+            self.stats.accepted_tokens += held
+            if request.lookup is not None:
+                request.lookup.report(len(item.draft), held)
+        for index, sample in enumerate(sampled[: held + 1]):
+            if not isinstance(sample, Sampled):
+                if index == 0:  # else the next step meets it again
+                    error = sample or ModelLoadError(NOT_FINITE)
+                    self._finish(request, FinishReason.FAILED, error=error)
+                return
+            request.num_computed += index > 0
+            if self._take(request, sample):
+                return
+
+    def _take(self, request: Request, sample: Sampled) -> bool:
+        """Append one token and tell of it; whether the answer ends with it."""
+        token = sample.token
+        prompt_logprobs = None
+        if request.num_output == 0 and request.sampling.prompt_logprobs is not None:
+            prompt_logprobs = tuple(request.prompt_logprobs)
+        request.tokens.append(token)
+        if request.grammar is not None:
+            request.grammar.accept(token)
+        stopped = token in request.stop_ids
+        text = "" if request.text is None or stopped else request.text.push(token)
+        event = TokenEvent(
+            request.id, token, text=text, logprob=sample.logprob, prompt_logprobs=prompt_logprobs
+        )
+        reason = self._reason_to_stop(request, stopped)
+        if reason is None:
+            self._events.append(event)
+        else:
+            self._finish(request, reason, event)
+        return reason is not None
+
+    def _reason_to_stop(self, request: Request, stopped: bool) -> FinishReason | None:
+        said = request.text is not None and request.text.stopped_by is not None
+        complete = request.grammar is not None and request.grammar.finished
+        if stopped or said or complete:
             return FinishReason.STOP
         if request.num_output == request.sampling.max_tokens:
             return FinishReason.LENGTH
@@ -130,23 +250,40 @@ class Scheduler:
             return FinishReason.CONTEXT
         return None
 
-    def _admit(self) -> bool:
-        """Run the first that nobody is computing for, if pages and a place are there."""
+    def _admit(self, now: float) -> Request | None:
+        """Run the next in line, if pages and a place are there or may be taken from others."""
+        request = self._line.next(self._state, self._joins)
+        while request is not None:
+            if self._place_for(request, now):
+                return request
+            victim = self._victim()
+            if victim is None or victim.priority >= request.priority:
+                return None
+            self._preempt(victim)
+        return None
+
+    def _place_for(self, request: Request, now: float) -> bool:
         if len(self._running) >= self._plan.max_running:
             return False
-        request = next((r for r in self._waiting if not self._joins(r)), None)
-        if request is None:
-            return False
-        allocation = self._cache.allocate(request.tokens, request.namespace, request.conversation)
+        # A page for each that runs: they grow, and to preempt one soon after costs more than
+        # to admit another a little later.
+        spare = min(len(self._running), self._plan.num_pages // WATERMARK_SHARE)
+        leave = 1
+        if request.wants_prompt_logprobs:
+            leave = len(request.tokens) - len(request.prompt_logprobs)
+        allocation = self._cache.allocate(
+            request.tokens, request.namespace, request.conversation, leave=leave, spare=spare
+        )
         if allocation is None:
-            assert self._running, "a request that fits the pool was refused while it was alone"
             return False
-        self._waiting.remove(request)
+        self._state += 1
+        self._line.admit(request)
         request.allocation = allocation
         request.num_computed = allocation.num_cached
         if request.num_cached is None:
             request.num_cached = allocation.num_cached
             request.evicted = allocation.evicted
+            request.queue_seconds = now - request.queued_at
             self._observe(request, Signal.STARTED)
         self._running.append(request)
         return True
@@ -155,9 +292,9 @@ class Scheduler:
         """Whether to wait: a running request is about to compute tokens that this one begins with.
 
         Each chunk is committed, so waiting for it costs this request nothing that it would not
-        have to compute itself. Those behind it in the queue do not wait with it.
+        have to compute itself. Those behind it in the line do not wait with it.
         """
-        if not self._plan.prefix_cache:
+        if not self._plan.prefix_cache or request.wants_prompt_logprobs:
             return False
         other = request.joined
         if other is None or other.allocation is None or other.num_computed >= request.joined_length:
@@ -170,20 +307,25 @@ class Scheduler:
         return self.stats.steps - request.joined_at < MAX_JOIN_STEPS
 
     def _grow(self, request: Request) -> bool:
-        """Pages for all of the request's tokens, preempting the youngest until there is room."""
+        """Pages for all of the request's tokens, preempting others until there is room."""
         assert request.allocation is not None
         while not self._cache.extend(request.allocation, len(request.tokens)):
-            youngest = self._running[-1]
-            self._preempt(youngest)
-            if youngest is request:
+            victim = self._victim()
+            assert victim is not None
+            self._preempt(victim)
+            if victim is request:
                 return False
         return True
+
+    def _victim(self) -> Request | None:
+        """Who gives up its pages first: of the lowest priority the one admitted last."""
+        return min(reversed(self._running), key=lambda r: r.priority, default=None)
 
     def _preempt(self, request: Request) -> None:
         """Give the pages back through the tree and queue again; usually a hit pays for it."""
         self._release(request)
         request.num_computed = 0
-        self._waiting.appendleft(request)
+        self._line.put_back(request)
         self._observe(request, Signal.QUEUED)
         self.stats.preemptions += 1
 
@@ -191,17 +333,38 @@ class Scheduler:
         self,
         request: Request,
         reason: FinishReason,
-        token: int | None = None,
+        event: TokenEvent | None = None,
         error: RadixChatError | None = None,
     ) -> None:
+        """The only way out: whatever a request was doing, its pages go back and it has one end."""
+        event = event or TokenEvent(request.id, None)
+        stopped = event.token in request.stop_ids
+        num_kept, text, stop = request.num_output - stopped, event.text, None
+        if request.text is not None:
+            text += request.text.finish()
+            num_kept, stop = request.text.num_kept, request.text.stopped_by
         if request.allocation is not None:
+            # What a stop string said is not part of the answer, so it is not cached either.
+            kept = max(request.num_prompt + num_kept, request.allocation.num_committed)
+            request.num_computed = min(request.num_computed, kept)
             self._release(request)
         else:
-            self._waiting.remove(request)
+            self._line.remove(request)
         if request.num_cached is not None:
             self._observe(request, Signal.FINISHED)
-        self._events.append(TokenEvent(request.id, token, reason, request.usage(), error))
+        request.ended = True
         self.stats.finish(request, reason)
+        self._events.append(
+            replace(
+                event,
+                finish=reason,
+                usage=request.usage(),
+                error=error,
+                text=text,
+                num_kept=num_kept,
+                stop=stop,
+            )
+        )
 
     def _release(self, request: Request) -> None:
         """The only way a running request lets go of its pages: finish, cancel and preemption."""
@@ -210,6 +373,7 @@ class Scheduler:
         self._cache.release(request.allocation)
         request.allocation = None
         self._running.remove(request)
+        self._state += 1
 
     def _observe(self, request: Request, signal: Signal) -> None:
         if request.conversation is not None:
@@ -219,21 +383,4 @@ class Scheduler:
         assert request.allocation is not None
         computed = request.tokens[: request.num_computed]
         request.num_written += self._cache.commit(request.allocation, computed)
-
-
-def shares_next(running: Request, waiting: Request) -> bool:
-    """Whether the prompt token that a running request computes next is part of a waiting one's."""
-    known, tokens = running.num_computed, waiting.tokens
-    return (
-        running.namespace == waiting.namespace
-        and known < min(running.num_prompt, len(tokens)) - 1
-        and running.tokens[known] == tokens[known]
-        and running.tokens[:known] == tokens[:known]
-    )
-
-
-def common_length(running: Request, waiting: Request) -> int:
-    """How many leading tokens of a running request's prompt a waiting one can reuse."""
-    lengths = range(min(running.num_prompt, len(waiting.tokens) - 1) + 1)
-    differ = bisect_left(lengths, True, key=lambda n: running.tokens[:n] != waiting.tokens[:n])
-    return differ - 1
+        self._state += 1

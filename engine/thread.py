@@ -12,9 +12,12 @@ there is no lock. Knows no text and no conversation.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import TypeVarTuple
 
 from radixchat.engine.collector import GarbageCollector
@@ -24,11 +27,26 @@ from radixchat.engine.hint import Hint, Purge
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.stats import EngineSnapshot
 
+_LOGGER = logging.getLogger(__name__)
+
 # Without a command for so long, the thread has time to look after its memory.
 IDLE_SECONDS = 30.0
+# While nothing can move, it looks so often whether that has changed.
+STILL_SECONDS = 0.02
+# A forward pass of the largest step takes a second or two on a slow machine.
+LONG_STEP_SECONDS = 60.0
 
-# A request, an id to cancel, a hint, a purge and who waits for its outcome; None: the end.
-_Command = Request | int | Hint | tuple[Purge, asyncio.Future[int]] | None
+
+@dataclass(frozen=True, slots=True)
+class _Purging:
+    """A purge and who waits for its outcome."""
+
+    purge: Purge
+    outcome: asyncio.Future[int]
+
+
+# Requests, an id to cancel, a hint, a purge; None: the end.
+_Command = tuple[Request, ...] | int | Hint | _Purging | None
 _Arguments = TypeVarTuple("_Arguments")
 
 
@@ -50,39 +68,46 @@ class EngineThread:
         self._stopped: EngineStopped | None = EngineStopped("the engine was not started")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop
+        self._watcher: asyncio.Task[None]
+        self._step_began: float | None = None  # written by the thread, read by the loop
 
     def start(self) -> None:
         """Begin to serve the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._stopped = None
         self._thread.start()
+        self._watcher = self._loop.create_task(self._watch_steps(), name="engine watchdog")
 
-    async def generate(self, request: Request) -> AsyncGenerator[TokenEvent]:
-        """The request's events, up to the one with `finish`.
+    async def generate(self, *requests: Request) -> AsyncGenerator[TokenEvent]:
+        """The requests' events as they come, up to the last one's with `finish`.
 
-        Leaving the iteration early cancels the request; what was computed stays in the cache.
-        Raises EngineStopped; PromptTooLong and EngineOverloaded as Engine.submit does.
+        Several are submitted together, all or none. Leaving the iteration early cancels what
+        still runs; what was computed stays in the cache. Raises EngineStopped; PromptTooLong and
+        EngineOverloaded as Engine.submit does; and the error of a request that fails.
         """
         if self._stopped is not None:
             raise self._stopped
-        assert request.id not in self._streams, f"request id {request.id} is in use"
         stream: asyncio.Queue[TokenEvent | EngineStopped] = asyncio.Queue()
-        self._streams[request.id] = stream
-        self._inbox.put(request)
-        finished = False
+        for request in requests:
+            assert request.id not in self._streams, f"request id {request.id} is in use"
+            self._streams[request.id] = stream
+        self._inbox.put(requests)
+        running = {request.id for request in requests}
         try:
-            while not finished:
+            while running:
                 event = await stream.get()
                 if isinstance(event, EngineStopped):
                     raise event
-                finished = event.finish is not None
+                if event.finish is not None:
+                    running.remove(event.request_id)
                 if event.error is not None:
                     raise event.error
                 yield event
         finally:
-            del self._streams[request.id]
-            if not finished:
-                self.cancel(request.id)
+            for request in requests:
+                del self._streams[request.id]
+            for request_id in running:
+                self.cancel(request_id)
 
     def cancel(self, request_id: int) -> None:
         """End a request at the next step; its stream then gets its last event."""
@@ -102,12 +127,13 @@ class EngineThread:
         freed: asyncio.Future[int] = self._loop.create_future()
         self._purges.add(freed)
         freed.add_done_callback(self._purges.discard)
-        self._inbox.put((purge, freed))
+        self._inbox.put(_Purging(purge, freed))
         return await freed
 
     async def stop(self) -> None:
         """Finish the step that runs, then end the thread; open streams get EngineStopped."""
         if self._stopped is None:
+            self._watcher.cancel()
             self._inbox.put(None)
             await asyncio.to_thread(self._thread.join)
             self._close(EngineStopped("the engine was stopped"))
@@ -116,7 +142,9 @@ class EngineThread:
         try:
             with self._collector:
                 while self._take_in():
+                    self._step_began = time.monotonic()
                     events = self._engine.step()
+                    self._step_began = None
                     if events:
                         self._hand_over(self._deliver, events, self._engine.snapshot())
                     self._collector.after_step()
@@ -125,12 +153,31 @@ class EngineThread:
             stopped.__cause__ = failure
             self._hand_over(self._close, stopped)
 
+    async def _watch_steps(self) -> None:
+        """Report a step that does not end: a device that hangs, a machine that swaps."""
+        reported: float | None = None
+        while True:
+            await asyncio.sleep(LONG_STEP_SECONDS / 10)
+            began = self._step_began
+            if began is None or began == reported:
+                continue
+            seconds = time.monotonic() - began
+            if seconds >= LONG_STEP_SECONDS:
+                reported = began
+                _LOGGER.error(
+                    "a step has been running for %.0f s; before it %d requests ran and %d waited",
+                    seconds,
+                    self.snapshot.running,
+                    self.snapshot.waiting,
+                )
+
     def _take_in(self) -> bool:
         """Pass on what the loop asked for, waiting when there is nothing else to do."""
         while True:
             idle = not self._engine.has_work
+            patience = STILL_SECONDS if self._engine.is_still else IDLE_SECONDS
             try:
-                command = self._inbox.get(block=idle, timeout=IDLE_SECONDS)
+                command = self._inbox.get(idle or self._engine.is_still, patience)
             except queue.Empty:
                 if idle:
                     self._collector.when_idle()
@@ -141,18 +188,20 @@ class EngineThread:
                     return False
                 case int():
                     self._engine.cancel(command)
-                case Request():
+                case _Purging():
+                    freed = self._engine.purge(command.purge)
+                    self._hand_over(_settle, command.outcome, freed)
+                case tuple():
                     self._submit(command)
-                case (purge, freed):
-                    self._hand_over(_settle, freed, self._engine.purge(purge))
                 case _:
                     self._engine.hint(command)
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, requests: tuple[Request, ...]) -> None:
         try:
-            self._engine.submit(request)
+            self._engine.submit(*requests)
         except RadixChatError as refusal:
-            self._hand_over(self._deliver, [refused(request, refusal)], self._engine.snapshot())
+            refusals = [refused(request, refusal) for request in requests]
+            self._hand_over(self._deliver, refusals, self._engine.snapshot())
 
     def _hand_over(self, call: Callable[[*_Arguments], None], *arguments: *_Arguments) -> None:
         """Have the loop make the call."""

@@ -48,10 +48,11 @@ class RadixTree:
     ) -> tuple[Node, int] | None:
         """How much of a match, `length` tokens down to `node`, a request can use now.
 
-        `num_pages`: all it needs. `spare`: to be left for others. Locking the match pins pages that could be evicted, and
-        where several nodes of the path touch one page index, or the match ends in mid-page,
-        more of them than it saves. When that leaves no room the match is cut at page borders
-        until it fits, so that a request that fits the pool is not refused while it is alone.
+        `num_pages`: all it needs. `spare`: to be left for others. Locking the match pins pages
+        that could be evicted, and where several nodes of the path touch one page index, or the
+        match ends in mid-page, more of them than it saves. When that leaves no room the match is
+        cut at page borders until it fits, so that a request that fits the pool is not refused
+        while it is alone.
         None: there is no room, whatever the cut.
         """
         room = self._pool.num_free + self.num_evictable - spare

@@ -60,11 +60,12 @@ def test_joined_request_goes_on_when_the_other_is_cancelled(tiny: Checkpoint) ->
         if step == 3:
             engine.cancel(0)
 
-    outcomes = run(engine, [Request(i, prompt(100), GREEDY) for i in range(2)], before_step=cancel)
+    requests = [Request(i, prompt(100), GREEDY) for i in range(2)]
+    outcomes = run(engine, requests, before_step=cancel)
     assert outcomes[0].finish is FinishReason.CANCELLED
     usage = outcomes[1].usage
     assert usage is not None
-    assert usage.cached_tokens == 48
+    assert usage.cached_tokens == requests[0].num_computed > 40
     assert outcomes[1].tokens == answer(make_engine(tiny, prefix_cache=False), prompt(100)).tokens
 
 
