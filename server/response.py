@@ -1,4 +1,4 @@
-"""One running response: the engine's tokens become text, a log of events, and a stored answer.
+"""One running response: the engine's events become a log for clients, and a stored answer.
 
 The producer is a task of its own, so a consumer that goes away does not take the answer's
 bookkeeping with it: whatever happens, the response is stored once and has one terminal event.
@@ -16,13 +16,15 @@ from dataclasses import replace
 from typing import Protocol
 
 from radixchat.engine.errors import RadixChatError
-from radixchat.engine.request import FinishReason, Request, Usage
+from radixchat.engine.request import FinishReason, Request, TokenEvent, Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.answer_ids import AnswerIds
 from radixchat.server.message import Answer
 from radixchat.server.protocol import (
     ErrorInfo,
     MissReport,
+    OutputLogprob,
     OutputTextDelta,
     ResponseCreated,
     ResponseDone,
@@ -31,6 +33,7 @@ from radixchat.server.protocol import (
     ResponseUsage,
     describe_error,
 )
+from radixchat.server.token_text import TokenTexts
 
 # A crash loses at most this much of an answer; one small transaction each, whatever the speed.
 PARTIAL_INTERVAL_S = 0.5
@@ -52,6 +55,7 @@ _OUTCOMES: dict[FinishReason, tuple[str, str | None]] = {
     FinishReason.STOP: ("completed", None),
     FinishReason.LENGTH: ("incomplete", "max_output_tokens"),
     FinishReason.CONTEXT: ("incomplete", "context_length"),
+    FinishReason.DEADLINE: ("incomplete", "deadline"),
     FinishReason.CANCELLED: ("incomplete", "interrupted"),
 }
 
@@ -62,33 +66,40 @@ class RunningResponse:
     def __init__(
         self,
         *,
-        conversation: str,
-        response: str,
+        created: ResponseCreated,
         request: Request,
         accepted_at: float,
         engine: EngineThread,
         tokenizer: Tokenizer,
+        n_ctx: int,
         sink: ResponseSink,
         explain: Callable[[Usage], Awaitable[MissReport | None]],
     ) -> None:
-        """explain: tells why the cache had as little of the prompt as it had."""
-        self.id = response
-        self._conversation = conversation
+        """request: with its `text`. n_ctx: as many tokens the conversation can have.
+
+        explain: tells why the cache had as little of the prompt as it had.
+        """
+        assert request.text is not None, "an answer is text"
+        self.id = created.response
+        self._conversation = created.conversation
         self._request = request
         self._prompt_ids = tuple(request.tokens)
         self._accepted_at = accepted_at
         self._engine = engine
-        self._decode = tokenizer.stream()
+        self._n_ctx = n_ctx
         self._sink = sink
         self._explain_miss = explain
-        self._log: list[ResponseEvent] = [ResponseCreated(conversation, response)]
+        self._log: list[ResponseEvent] = [created]
         self._news = asyncio.Event()
         self._text: list[str] = []
-        self._output_ids: list[int] = []
-        self._stop_tokens = 0
+        self._ids = AnswerIds(tokenizer)
+        self._num_kept: int | None = None
+        self._stop: str | None = None
+        self._token_texts = TokenTexts(tokenizer)
+        self._logprobs: list[OutputLogprob] = []
         self._cancelled = False
         self._submitted_at = self._first_at = self._last_at = 0.0
-        self.task = asyncio.create_task(self._produce(), name=response)
+        self.task = asyncio.create_task(self._produce(), name=self.id)
 
     def cancel(self) -> None:
         """Stop at the next step; the answer so far is kept. A finished response stays as it is."""
@@ -111,9 +122,9 @@ class RunningResponse:
 
     @property
     def answer(self) -> Answer:
-        """What was generated so far."""
-        ids = self._output_ids[: len(self._output_ids) - self._stop_tokens]
-        return Answer("".join(self._text), tuple(ids))
+        """What was generated and shown so far."""
+        text = "".join(self._text)
+        return Answer(text, self._ids.of(text, self._num_kept))
 
     async def _produce(self) -> None:
         """Generate, store, tell: whatever fails on the way, there is one terminal event."""
@@ -137,21 +148,15 @@ class RunningResponse:
         if self._cancelled:
             return self._done("incomplete", "interrupted", None)
         stream = self._engine.generate(self._request)
-        usage: Usage | None = None
-        finish: FinishReason | None = None
-        try:
-            async with contextlib.aclosing(stream):
-                async for event in stream:
-                    if event.token is not None:
-                        self._take(event.token, event.finish is FinishReason.STOP)
-                    if event.finish is not None:
-                        usage, finish = event.usage, event.finish
-        finally:
-            self._show(self._decode.finish())
-        assert finish is not None, "the engine's last event says how the request ended"
-        status, reason = _OUTCOMES[finish]
-        done = self._done(status, reason, usage)
-        return replace(done, miss=await self._find_miss(usage))
+        event: TokenEvent | None = None
+        async with contextlib.aclosing(stream):
+            async for event in stream:
+                self._take(event)
+        assert event is not None, "the engine's last event says how the request ended"
+        assert event.finish is not None
+        status, reason = _OUTCOMES[event.finish]
+        done = self._done(status, reason, event.usage)
+        return replace(done, miss=await self._find_miss(event.usage))
 
     async def _find_miss(self, usage: Usage | None) -> MissReport | None:
         if usage is None or usage.output_tokens == 0:
@@ -171,19 +176,18 @@ class RunningResponse:
             _LOGGER.error("response %s failed", self.id, exc_info=failure)
         return describe_error(failure)
 
-    def _take(self, token: int, is_stop: bool) -> None:
-        self._last_at = time.perf_counter()
-        self._first_at = self._first_at or self._last_at
-        self._output_ids.append(token)
-        if is_stop:
-            self._stop_tokens = 1
-        else:
-            self._show(self._decode.push(token))
-
-    def _show(self, text: str) -> None:
-        if text:
-            self._text.append(text)
-            self._publish(OutputTextDelta(self.id, text))
+    def _take(self, event: TokenEvent) -> None:
+        if event.token is not None:
+            self._last_at = time.perf_counter()
+            self._first_at = self._first_at or self._last_at
+            self._ids.push(event.token)
+        if event.logprob is not None:
+            self._logprobs.append(self._token_texts.output_logprob(event.logprob))
+        if event.finish is not None:
+            self._num_kept, self._stop = event.num_kept, event.stop
+        if event.text:
+            self._text.append(event.text)
+            self._publish(OutputTextDelta(self.id, event.text))
 
     def _publish(self, event: ResponseEvent) -> None:
         self._log.append(event)
@@ -203,28 +207,35 @@ class RunningResponse:
     def _done(
         self, status: str, reason: str | None, usage: Usage | None, error: ErrorInfo | None = None
     ) -> ResponseDone:
-        input_tokens, output_tokens = len(self._prompt_ids), len(self._output_ids)
-        usage = usage or Usage(input_tokens, 0, 0, output_tokens)
+        answer, input_tokens = self.answer, len(self._prompt_ids)
+        usage = usage or Usage(input_tokens, 0, 0, len(self._ids.sampled))
+        asked_logprobs = self._request.sampling.logprobs is not None
         return ResponseDone(
             conversation=self._conversation,
             response=self.id,
             status=status,
             reason=reason,
-            output_text=self.answer.text,
+            output_text=answer.text,
             usage=ResponseUsage(
                 usage.input_tokens,
                 usage.cached_tokens,
                 usage.cache_write_tokens,
                 usage.output_tokens,
+                usage.draft_tokens,
+                usage.accepted_tokens,
             ),
-            timings=self._timings(),
+            timings=self._timings(usage),
             input_ids=self._prompt_ids,
-            output_ids=tuple(self._output_ids),
+            output_ids=tuple(self._ids.sampled),
             seed=self._request.sampling.seed,
             error=error,
+            stop=self._stop,
+            logprobs=tuple(self._logprobs) if asked_logprobs else None,
+            n_ctx=self._n_ctx,
+            tokens_left=self._n_ctx - input_tokens - len(answer.token_ids),
         )
 
-    def _timings(self) -> ResponseTimings:
+    def _timings(self, usage: Usage) -> ResponseTimings:
         if not self._first_at:
             return ResponseTimings(None, None, None)
 
@@ -235,4 +246,5 @@ class RunningResponse:
             ttft_ms=milliseconds(self._accepted_at, self._first_at),
             prompt_ms=milliseconds(self._submitted_at, self._first_at),
             predicted_ms=milliseconds(self._first_at, self._last_at),
+            queue_ms=milliseconds(0, usage.queue_seconds),
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.errors import StoreError
 from radixchat.engine.request import Request, Usage
 from radixchat.engine.sampling_params import SamplingParams
@@ -16,7 +17,7 @@ from radixchat.engine.thread import EngineThread
 from radixchat.server import response as response_module
 from radixchat.server.local import LocalSettings, load_model
 from radixchat.server.message import Answer
-from radixchat.server.protocol import MissReport, ResponseDone, ResponseEvent
+from radixchat.server.protocol import MissReport, ResponseCreated, ResponseDone, ResponseEvent
 from radixchat.server.response import ResponseSink, RunningResponse
 
 Explain = Callable[[Usage], Awaitable[MissReport | None]]
@@ -49,12 +50,17 @@ async def respond(
     engine.start()
     try:
         response = RunningResponse(
-            conversation="conv_1",
-            response="resp_1",
-            request=Request(0, [1, 2, 3], SamplingParams(temperature=0, max_tokens=tokens)),
+            created=ResponseCreated("conv_1", "resp_1"),
+            request=Request(
+                0,
+                [1, 2, 3],
+                SamplingParams(temperature=0, max_tokens=tokens),
+                text=AnswerText(model.tokenizer.stream()),
+            ),
             accepted_at=time.perf_counter(),
             engine=engine,
             tokenizer=model.tokenizer,
+            n_ctx=model.engine.plan.max_tokens,
             sink=sink,
             explain=explain,
         )
