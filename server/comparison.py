@@ -5,8 +5,9 @@ Reads rows and paths of the store. Knows no cache: what is still there is for `m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from radixchat.server.conversation import Conversation, common_prefix
 from radixchat.server.rows import ResponseRow
@@ -40,7 +41,7 @@ class Comparison:
         # killed the last token saved is the last one known.
         num_tokens = len(ids) - 1
         if row.usage:
-            num_tokens = row.usage["input_tokens"] + row.usage["output_tokens"] - 1
+            num_tokens = row.usage["input_tokens"] + _num_computed(row.usage)
         return cls(
             path=path,
             num_tokens=num_tokens,
@@ -56,6 +57,16 @@ class Comparison:
         if self.token_ids is None or self.render_hash != render_hash:
             return 0
         return common_prefix(self.token_ids, token_ids)
+
+
+def _num_computed(usage: Mapping[str, Any]) -> int:
+    """Of a response's output, the tokens that have KV: neither the last, nor any of a stop text.
+
+    Where a stop text begins within a token, what was shown of that was encoded and not computed.
+    """
+    computed: int = usage["output_tokens"] - 1
+    kept: int | None = usage.get("output_tokens_details", {}).get("kept_tokens")
+    return computed if kept is None else min(computed, kept)
 
 
 def load_comparisons(store: Store, response: str, path: Conversation) -> list[Comparison]:

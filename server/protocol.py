@@ -160,7 +160,8 @@ class ResponseUsage:
     """Tokens of one response. cached_tokens <= input_tokens - 1.
 
     draft_tokens: guessed ahead of the model; accepted_tokens: those that it confirmed, a part of
-    the output.
+    the output. kept_tokens: of the output, the leading ones that the conversation goes on from; a
+    stop token and those of a stop text are not. None where that is not known.
     """
 
     input_tokens: int
@@ -169,6 +170,7 @@ class ResponseUsage:
     output_tokens: int
     draft_tokens: int = 0
     accepted_tokens: int = 0
+    kept_tokens: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The `usage` object of the Responses API."""
@@ -182,6 +184,7 @@ class ResponseUsage:
             "output_tokens_details": {
                 "draft_tokens": self.draft_tokens,
                 "accepted_tokens": self.accepted_tokens,
+                "kept_tokens": self.kept_tokens,
             },
             "total_tokens": self.input_tokens + self.output_tokens,
         }

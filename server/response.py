@@ -223,6 +223,7 @@ class RunningResponse:
                 usage.output_tokens,
                 usage.draft_tokens,
                 usage.accepted_tokens,
+                self._num_kept,
             ),
             timings=self._timings(usage),
             input_ids=self._prompt_ids,

@@ -49,6 +49,16 @@ def test_the_last_sampled_token_has_no_kv(store: Store) -> None:
         assert [message.text for message in comparison.path.messages] == ["Hi", "Hello"]
 
 
+def test_what_was_shown_of_a_cut_token_has_no_kv(store: Store) -> None:
+    """Two tokens were kept, the third was encoded of the first part of one with a stop text."""
+    conversation = store.create_conversation()
+    row = begin(store, conversation, user=NewMessage("Hi", (1, 2), absolute=True))
+    usage = {"input_tokens": 2, "output_tokens": 6, "output_tokens_details": {"kept_tokens": 2}}
+    finish(store, row.id, "Hello", (3, 4, 5), usage=usage)
+    (comparison,) = compared(store, conversation)
+    assert (comparison.token_ids, comparison.num_tokens) == ((1, 2, 3, 4), 4)
+
+
 def test_ids_that_another_model_made_are_not_known(store: Store) -> None:
     """Another model's answer to a stored question was rendered for once; its length is known."""
     conversation = store.create_conversation()

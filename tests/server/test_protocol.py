@@ -17,7 +17,7 @@ DONE = ResponseDone(
     status="completed",
     reason=None,
     output_text="Hi",
-    usage=ResponseUsage(10, 8, 2, 3, draft_tokens=4, accepted_tokens=1),
+    usage=ResponseUsage(10, 8, 2, 3, draft_tokens=4, accepted_tokens=1, kept_tokens=2),
     timings=ResponseTimings(5.0, 4.0, 2.0, queue_ms=1.5),
     input_ids=(1, 2),
     output_ids=(3, 4, 5),
@@ -30,7 +30,11 @@ DONE = ResponseDone(
 def test_a_turn_tells_what_was_guessed_what_it_waited_and_what_is_left() -> None:
     """The counts of speculation, the queue time, the stop text and the room, all in the record."""
     turn = json.loads(json.dumps(DONE.to_turn()))
-    assert turn["usage"]["output_tokens_details"] == {"draft_tokens": 4, "accepted_tokens": 1}
+    assert turn["usage"]["output_tokens_details"] == {
+        "draft_tokens": 4,
+        "accepted_tokens": 1,
+        "kept_tokens": 2,
+    }
     assert (turn["timings"]["draft_n"], turn["timings"]["draft_n_accepted"]) == (4, 1)
     assert turn["timings"]["queue_ms"] == 1.5
     assert (turn["stop"], turn["n_ctx"], turn["tokens_left"]) == ("\n", 100, 89)
