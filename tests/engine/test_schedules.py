@@ -1,0 +1,84 @@
+"""Random schedules: whatever happens, each request ends once, as its solo run, and nothing is left.
+
+A failure prints its seed and the smallest schedule that fails; `ScheduleRun(Schedule(...), solos)`
+repeats it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from radixchat.engine.request import FinishReason
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.engine.weights import Checkpoint
+from radixchat.tests.engine.schedule import Ask, Schedule, Settings, make_schedule
+from radixchat.tests.engine.schedule_fuzz import play
+from radixchat.tests.engine.schedule_shrinking import shrink
+from radixchat.tests.engine.solo_answers import SoloAnswers
+from radixchat.tests.tiny_model import tiny_model_directory
+
+FAST, ALL, PARTS = 60, 5_000, 10
+
+# What a run of many schedules must have met, for its silence to mean anything.
+MET = (
+    *(FinishReason.STOP, FinishReason.LENGTH, FinishReason.CONTEXT),
+    *(FinishReason.CANCELLED, FinishReason.DEADLINE),
+    *("too long", "overloaded", "preempted", "drafted", "accepted", "cached", "overtaken"),
+)
+
+
+@pytest.fixture(scope="session")
+def solos(tiny: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SoloAnswers]:
+    """The table of solo runs of the tiny model."""
+    path = tiny_model_directory(tmp_path_factory.mktemp("tiny_tokenizer"))
+    with closing(SoloAnswers(tiny, Tokenizer.from_directory(path))) as table:
+        yield table
+
+
+def test_some_schedules(solos: SoloAnswers) -> None:
+    """The first of them, in the fast suite; everything that can happen happens."""
+    seen: Counter[str] = Counter()
+    for seed in range(FAST):
+        seen += play(seed, solos)
+    assert [what for what in MET if not seen[what]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_all_schedules(solos: SoloAnswers, part: int) -> None:
+    """5,000 of them."""
+    seen: Counter[str] = Counter()
+    for seed in range(part, ALL, PARTS):
+        seen += play(seed, solos)
+    assert seen["runs"] == ALL // PARTS
+    assert [what for what in MET if not seen[what]] == []
+
+
+def test_schedule_is_a_value() -> None:
+    """The same seed gives the same one, and what it prints is the Python that makes it."""
+    names = {"Schedule": Schedule, "Settings": Settings, "Ask": Ask}
+    for seed in range(50):
+        schedule = make_schedule(seed)
+        assert schedule == make_schedule(seed)
+        assert eval(repr(schedule), names) == schedule
+
+
+def test_shrinking_keeps_what_fails() -> None:
+    """Of many asks and settings only those are left that the failure needs."""
+
+    def fails(schedule: Schedule) -> bool:
+        tiny_pages = schedule.settings.page_size == 1
+        return tiny_pages and any(
+            ask.num_samples > 1 and ask.max_tokens > 2 for ask in schedule.asks
+        )
+
+    schedule = next(s for s in map(make_schedule, range(1000)) if fails(s) and len(s.asks) > 5)
+    (ask,) = (smallest := shrink(schedule, fails)).asks
+    assert smallest.settings == Settings(page_size=1)
+    assert (ask.num_samples, ask.max_tokens) in {(n, m) for n in (2, 3) for m in (3, 4, 5)}
+    assert replace(ask, num_samples=1, max_tokens=Ask().max_tokens) == Ask()
