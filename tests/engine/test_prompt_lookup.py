@@ -104,7 +104,8 @@ def test_the_first_branch_is_followed_then_the_others() -> None:
 
 def test_empty_branches_and_short_prompts_propose_nothing() -> None:
     """Nor does a branch that is the prompt itself, or a limit of 0."""
-    for branches in ([], [[]], [[1]], [[], []]):
+    several: list[list[list[int]]] = [[], [[]], [[1]], [[], []]]
+    for branches in several:
         assert PromptLookup(branches).propose([1], 5) == []
     assert PromptLookup([[1, 2, 3]]).propose([1, 2, 3], 5) == []
     assert PromptLookup([[40, 41]]).propose([1], 0) == []
