@@ -24,9 +24,9 @@ def draw(logits: Tensor, rows: Sequence[SampleRow]) -> Tensor:
     shifted = logits - logits.amax(-1, keepdim=True)
     temperatures = _column(logits, [p.temperature for p in params])
     weights = torch.softmax(shifted / temperatures.clamp_min(1e-6), dim=-1)
-    typical = [i for i, p in enumerate(params) if p.typical_p < 1]
-    if typical:
-        weights[typical] = _typical(weights[typical], [params[i] for i in typical])
+    wanted = [i for i, p in enumerate(params) if p.typical_p < 1]
+    if wanted:
+        weights[wanted] = typical(weights[wanted], [params[i] for i in wanted])
     noise = torch.from_numpy(uniform_noise([p.seed for p in params], [r.position for r in rows]))
     noise = noise.to(logits.device).unsqueeze(1)
     ranked = [i for i, p in enumerate(params) if p.top_k or p.top_p < 1]
@@ -64,15 +64,18 @@ def _ranked(weights: Tensor, params: Sequence[SamplingParams]) -> tuple[Tensor, 
     left = torch.where(ks < vocabulary, running.gather(1, ks.clamp_max(count) - 1), 1.0)
     keep = (
         (torch.arange(count, device=weights.device) < ks)
-        & ((running - weights < top_p * left) | (top_p == 1))
+        & (running - weights < top_p * left)
         & (weights >= _column(weights, [p.min_p for p in params]) * weights[:, :1])
     )
     keep[:, 0] = True
     return weights.where(keep, 0.0), ids.gather(1, order)
 
 
-def _typical(weights: Tensor, params: Sequence[SamplingParams]) -> Tensor:
-    """Meister et al. 2022: the tokens whose surprise is nearest the entropy, up to typical_p."""
+def typical(weights: Tensor, params: Sequence[SamplingParams]) -> Tensor:
+    """What typical_p leaves, as a distribution: the tokens whose surprise is nearest the entropy.
+
+    Meister et al. 2022. weights: distributions, fp32 [rows, vocab].
+    """
     typical_p = _column(weights, [p.typical_p for p in params])
     entropy = torch.special.entr(weights).double().cumsum(-1)[:, -1:].float()
     # A token below exp(-2 * entropy) is farther from the entropy than every likelier one, so the
@@ -107,10 +110,8 @@ def _at_least(weights: Tensor, floor: Tensor) -> tuple[Tensor, Tensor]:
 def _invert(weights: Tensor, noise: Tensor) -> Tensor:
     """Where the running sum passes noise [rows, 1] of the whole; [rows, 1], never at a weight 0."""
     running = weights.double().cumsum(-1)
-    whole = running[:, -1:].contiguous()
-    index = torch.searchsorted(running, noise * whole, right=True)
-    # A target that rounds up to the whole belongs to the last token that has a weight.
-    return torch.minimum(index, torch.searchsorted(running, whole))
+    # Noise is at most 1 - 2**-53, so in float64 its product with the whole is less than the whole.
+    return torch.searchsorted(running, noise * running[:, -1:], right=True)
 
 
 def _column(like: Tensor, values: Sequence[float]) -> Tensor:

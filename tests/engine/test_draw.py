@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from radixchat.engine.draw import draw
+from radixchat.engine.draw import draw, typical
 from radixchat.engine.noise import uniform_noise
 from radixchat.engine.sample_row import SampleRow
 from radixchat.engine.sampling_params import SamplingParams
@@ -30,6 +31,7 @@ CUTS = [
     SamplingParams(temperature=1.5, typical_p=0.95, min_p=0.2),
     SamplingParams(top_k=500, top_p=0.95),
     SamplingParams(temperature=5.0, typical_p=0.3),
+    SamplingParams(temperature=2.0, typical_p=0.5, top_p=0.6),
 ]
 
 
@@ -72,6 +74,23 @@ def test_typical_p_may_leave_out_the_likeliest_token() -> None:
     logits[0, 5] = np.log(199 * 0.4 / 0.6)
     assert draws(logits, SamplingParams(typical_p=0.4), 2_000)[5] == 0
     assert draws(logits, SamplingParams(typical_p=0.9), 2_000)[5] > 700
+
+
+def test_a_cut_ends_where_its_mass_is_reached() -> None:
+    """Of four equal tokens half the mass is two, the first two."""
+    for params in (SamplingParams(top_p=0.5), SamplingParams(typical_p=0.5)):
+        assert set(np.flatnonzero(draws(torch.zeros(1, 4), params, 500))) == {0, 1}
+
+
+def test_typical_p_counts_unlikely_tokens_that_are_nearer_than_likely_ones() -> None:
+    """They are too many to be nothing: with them the mass is reached before the likeliest token.
+
+    1,900 of 0.87 together, 3,099 of 0.03 together, and one of 0.1; surprises 7.7, 11.5 and 2.3,
+    entropy 7.3.
+    """
+    weights = torch.tensor([0.1] + [0.87 / 1_900] * 1_900 + [0.03 / 3_099] * 3_099)
+    counts = draws(weights.log().unsqueeze(0), SamplingParams(typical_p=0.89), 500)
+    assert counts[0] == 0
 
 
 @pytest.mark.parametrize("params", CUTS)
@@ -160,11 +179,32 @@ def test_a_row_gives_the_same_token_alone_and_in_any_batch(
     assert draw(batch, [others[0], row, *others[1:]])[1] == alone
 
 
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """With more than one, torch adds up a single large row in parts, but several each whole."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("params", CUTS)
 def test_large_rows_too_are_drawn_alike_alone_and_in_a_batch(params: SamplingParams) -> None:
-    """At a vocabulary where torch adds up a single row in another order than several."""
+    """At a vocabulary where torch has threads share a row."""
     random = np.random.default_rng(9)
     logits = torch.from_numpy(random.normal(0, 2, (7, 49_152))).float()
     rows = [SampleRow(replace(params, seed=i), i) for i in range(7)]
     together = draw(logits, rows).tolist()
     assert together == [draw(logits[i : i + 1], [rows[i]]).item() for i in range(7)]
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_the_weights_of_large_rows_are_the_same_bits_alone() -> None:
+    """What is left after typical_p, of a row alone and of the same row among others."""
+    random = np.random.default_rng(9)
+    weights = torch.softmax(torch.from_numpy(random.normal(0, 2, (7, 49_152))).float(), dim=-1)
+    params = [SamplingParams(typical_p=0.9)] * 7
+    together = typical(weights, params)
+    for i in range(7):
+        assert torch.equal(typical(weights[i : i + 1], params[:1])[0], together[i])

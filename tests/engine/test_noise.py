@@ -26,3 +26,17 @@ def test_noise_does_not_depend_on_what_else_is_asked_for() -> None:
     together = uniform_noise(seeds, positions)
     alone = [uniform_noise([s], [p])[0] for s, p in zip(seeds, positions, strict=True)]
     assert together.tolist() == alone
+
+
+def test_noise_is_what_it_has_always_been() -> None:
+    """A seed repeats an answer after an update too. SplitMix64's finaliser in Python integers."""
+
+    def mix(z: int) -> int:
+        z = (z + 0x9E3779B97F4A7C15) % 2**64
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+        return z ^ z >> 31
+
+    for seed, position in ((0, 0), (1, 5), (2**63 - 1, 100_000)):
+        bits = mix((mix(seed) + position * 0x9E3779B97F4A7C15) % 2**64)
+        assert uniform_noise([seed], [position])[0] == (bits >> 11) / 2**53
