@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +26,11 @@ from radixchat.chat_cli.value_types import (
 )
 from radixchat.server.protocol import ResponseFormat, ResponseOptions
 
+# The service's and the engine's limits, named here because importing those would be slow.
 MAX_LOGPROBS = 20
+MAX_STOPS = 16
+MAX_BAD_WORDS = 256
+MAX_CHARACTERS = 256
 
 # What says what an answer looks like, by parameter, with its kind.
 FORMATS: Mapping[str, str] = MappingProxyType(
@@ -220,12 +224,24 @@ def take_answer(values: MutableMapping[str, Any], nearness: Mapping[str, int]) -
         response_format=_format(formats, nearness),
         speculate=not values.pop("no_speculation"),
     )
+    _check_texts("--stop", options.stop, MAX_STOPS)
+    _check_texts("bad_words", options.bad_words, MAX_BAD_WORDS)
     most = options.max_output_tokens
     if most is not None and options.min_output_tokens > most:
         raise click.UsageError(
             f"min_tokens is {options.min_output_tokens}, more than --max-tokens, {most}"
         )
     return options
+
+
+def _check_texts(name: str, texts: Sequence[str], most: int) -> None:
+    if len(texts) > most:
+        raise click.UsageError(f"{name} has {len(texts)} texts; at most {most} would do")
+    longest = max(map(len, texts), default=0)
+    if longest > MAX_CHARACTERS:
+        raise click.UsageError(
+            f"{name} has a text of {longest} characters; at most {MAX_CHARACTERS} would do"
+        )
 
 
 def _format(formats: Mapping[str, Any], nearness: Mapping[str, int]) -> ResponseFormat | None:

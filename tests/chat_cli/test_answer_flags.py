@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ from typing import Any
 import click
 import pytest
 
+from radixchat.chat_cli.answer_flags import MAX_BAD_WORDS, MAX_CHARACTERS, MAX_STOPS
 from radixchat.chat_cli.chat_command import chat
+from radixchat.chat_cli.value_types import MAX_BIAS
 from radixchat.engine.errors import InvalidSamplingParams
 from radixchat.engine.sampling_params import SamplingParams
+from radixchat.server import sampling
 from radixchat.server.protocol import ResponseFormat
 from radixchat.tests.chat_cli.test_chat_command import settings_of, write_config
 from radixchat.tests.chat_cli.test_named_option import complaint
@@ -127,6 +131,17 @@ def test_stop_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RADIXCHAT_STOP", '["a", 1]')
     assert "1 is not a text" in complaint()
     assert "'' is not a text of at least one character" in complaint("--stop", "")
+
+
+def test_limits_of_texts() -> None:
+    """More or longer texts than the service takes are refused before the model is loaded."""
+    assert (MAX_STOPS, MAX_BAD_WORDS) == (sampling.MAX_STOPS, sampling.MAX_BAD_WORDS)
+    assert (MAX_CHARACTERS, MAX_BIAS) == (sampling.MAX_CHARACTERS, 100)
+    stops = ["--stop", "x" * MAX_CHARACTERS] * MAX_STOPS
+    assert len(settings_of(*stops).answer.stop) == MAX_STOPS
+    assert "--stop has 17 texts; at most 16 would do" in complaint(*stops, "--stop", "y")
+    told = complaint("-o", "bad_words", json.dumps(["x" * (MAX_CHARACTERS + 1)]))
+    assert "bad_words has a text of 257 characters; at most 256 would do" in told
 
 
 def test_an_answer_has_room_for_its_least() -> None:
