@@ -137,20 +137,30 @@ class OptionReader:
         return frozenset((*breaking, *self._tokenizer.control_tokens.values()))
 
     def bad_sequences(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """The token sequences that write these words: as they are, and after a space."""
-
-        def encode(text: str) -> tuple[int, ...]:
-            piece = Piece(text, is_content=True)
-            return tuple(self._tokenizer.encode_prompt([piece], at_start=False))
-
+        """The token sequences that write these words: on a new line, and after a space."""
         found: dict[tuple[int, ...], None] = {}
         for word in words:
-            plain, spaced = encode(word.strip()), encode(" " + word.strip())
+            plain, spaced = (
+                self._written("\n", word.strip()),
+                self._written("a", f" {word.strip()}"),
+            )
             found[plain] = None
             # Where the space is a token of its own, what follows it is forbidden already.
             if spaced[-len(plain) :] != plain:
                 found[spaced] = None
         return tuple(found)
+
+    def _written(self, before: str, text: str) -> tuple[int, ...]:
+        """The tokens of `text` where it stands after that; with it, if one token has both."""
+        piece = Piece(before + text, is_content=True)
+        ids = self._tokenizer.encode_prompt([piece], at_start=False)
+        # Not the encoding of `text` alone: SentencePiece begins each text with a space.
+        length = len(text.encode())
+        for start in range(len(ids) - 1, -1, -1):
+            length -= len(self._tokenizer.token_bytes[ids[start]])
+            if length <= 0:
+                break
+        return tuple(ids[start:])
 
     def close(self) -> None:
         """End the compiler's workers; no answer with a format may be running."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from radixchat.engine.errors import InvalidRequest
 from radixchat.server.conversation import Conversation, common_prefix
-from radixchat.server.message import Message, NewMessage
+from radixchat.server.message import NOTHING, LeftOut, Message, NewMessage
 from radixchat.server.store import Store
 from radixchat.tests.server.turns import begin, load
 
@@ -168,3 +168,23 @@ def test_common_prefix() -> None:
     assert common_prefix((1, 2, 3), (1, 2, 4)) == 2
     assert common_prefix((1, 2), [1, 2, 3]) == common_prefix((1, 2, 3), [1, 2]) == 2
     assert common_prefix((), (1,)) == common_prefix((2,), (1,)) == 0
+
+
+@pytest.mark.parametrize("system", [False, True])
+def test_what_the_ids_are_without(system: bool) -> None:
+    """The oldest messages after the system message, from the one on that leaves them out."""
+    nodes = [("user", (1,)), ("assistant", (2,)), ("user", (3,)), ("assistant", (4,))]
+    whole = a_path(*([("system", ())] if system else []), *nodes)
+    assert (whole.gap, whole.left_out, whole.shown) == (NOTHING, (), whole.messages)
+    gap = LeftOut(2, 2)
+    path = whole.said(NewMessage("More", (7, 8), True, gap), "r")
+    later = path.said(NewMessage("Then", (9,)), "r")
+    for one in (path, later):
+        assert one.gap == gap
+        assert one.left_out == one.messages[system : 2 + system]
+        assert one.shown == (*one.messages[:system], *one.messages[2 + system :])
+    assert later.token_ids == (7, 8, 9)
+    assert later.until(whole.tip).gap == NOTHING
+    assert later.without(0) == later.messages
+    again = later.said(NewMessage("Anew", (5,), True), "r")
+    assert (again.gap, again.shown) == (NOTHING, again.messages)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixchat.engine.errors import InvalidRequest, StoreError
-from radixchat.server.message import check_text, message_id, pack_ids, unpack_ids
+from radixchat.server.message import LeftOut, check_text, message_id, pack_ids, unpack_ids
 
 CONTENT = {
     "parent": "msg_0",
@@ -36,6 +36,17 @@ def test_id_is_pinned() -> None:
     assert an_id() == "msg_03f7b092315d90aeeffc29151bdfd888"
 
 
+def test_id_of_a_message_that_leaves_others_out_is_pinned() -> None:
+    """It has one part more; where nothing is left out it is as it was before there was that."""
+    canonical = (
+        b'{"absolute":true,"left_out":[2,30],"parent":"msg_0","render_hash":"r","role":"user",'
+        b'"status":"complete","text":"Hi","token_ids":[1,2]}'
+    )
+    digest = hashlib.blake2b(canonical, digest_size=16).hexdigest()
+    assert an_id(absolute=True, left_out=LeftOut(2, 30)) == f"msg_{digest}"
+    assert an_id(left_out=LeftOut(0, 0)) == an_id()
+
+
 @pytest.mark.parametrize(
     ("field", "other"),
     [
@@ -46,6 +57,7 @@ def test_id_is_pinned() -> None:
         ("absolute", True),
         ("status", "interrupted"),
         ("render_hash", "s"),
+        ("left_out", LeftOut(2, 30)),
     ],
 )
 def test_id_depends_on(field: str, other: object) -> None:

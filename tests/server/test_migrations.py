@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
+from radixchat.server.message import NOTHING, NewMessage, user_message
 from radixchat.server.migrations import APPLICATION_ID, MIGRATIONS
 from radixchat.server.store import Store
 from radixchat.tests.server.turns import say
@@ -46,3 +47,22 @@ def test_a_response_of_the_first_schema_was_for_the_local_user(tmp_path: Path) -
         assert store.response("resp_1").principal == "local"
         say(store, "conv_1", "And now?")
         assert [row for row in store.verify() if "msg_1" not in row] == []
+
+
+def test_a_file_of_the_second_schema_has_left_nothing_out(tmp_path: Path) -> None:
+    """Its messages keep their ids."""
+    path, id_ = tmp_path / "s.db", user_message(None, NewMessage("Hi", (), True), "r").id
+    as_of_version_1(path)
+    with closing(sqlite3.connect(path)) as connection:
+        db = Database(connection, strict=True, execute_plugins=False)
+        MIGRATIONS.apply(db, stop_before="m003_left_out")
+        connection.execute("UPDATE message SET id = ?", [id_])
+        connection.execute("UPDATE response SET question = ?", [id_])
+        connection.execute("UPDATE conversation SET tip = ?", [id_])
+        connection.execute("PRAGMA user_version = 2")
+        connection.commit()
+    with Store(path) as store:
+        (message,) = store.path(id_)
+        assert message.left_out == NOTHING
+        say(store, "conv_1", "And now?")
+        assert store.verify() == []

@@ -11,9 +11,10 @@ import pytest
 
 from radixchat.engine.request import Usage
 from radixchat.server.comparison import Comparison, closest
-from radixchat.server.conversation import Conversation
+from radixchat.server.conversation import Conversation, common_prefix
 from radixchat.server.miss import AskedPrompt, explain_miss
 from radixchat.server.protocol import MissReport
+from radixchat.server.turn import next_turn
 from radixchat.tests.server.paths import EMPTY, Asked, Speaker
 from radixchat.tests.server.templates import CHATML, DATED, STRIPS_REASONING
 
@@ -276,6 +277,42 @@ def test_a_prompt_that_cannot_be_rendered_again_is_unknown(
     report = explain(chatml, (path, strange), computed(turn), 9)
     reusable, missed = 9, computed(turn).num_tokens - 9
     assert report == MissReport("unknown", 9, None, None, None, missed, reusable)
+
+
+def test_turns_that_were_left_out(chatml: Speaker, turn: Conversation) -> None:
+    """The place where they were: what stands there now was computed before, elsewhere."""
+    path = chatml.answer(chatml.ask(turn, "A long question that is left out")[0], "Hello again")
+    path = chatml.answer(chatml.ask(path, "More")[0], "A")
+    cut = next_turn(chatml.prompts, path, path, "Last", len(path.token_ids))
+    assert len(cut.asked.left_out) == 4
+    index = common_prefix(path.token_ids, cut.prompt_ids)
+    report = explain(chatml, (cut.asked, cut.prompt_ids), computed(path), index)
+    missed = len(cut.prompt_ids) - len("?\n?user\nLast" + GENERATE) - index
+    assert missed > 0
+    assert report is not None
+    assert report.expected_text is not None
+    assert report.got_text is not None
+    assert report == MissReport(
+        "truncated",
+        index,
+        cut.asked.shown[1].id,
+        report.expected_text,
+        report.got_text,
+        missed,
+        index,
+    )
+    assert r"user\nMore" in report.got_text
+    assert r"user\nMore" not in report.expected_text[:40]
+    # With all of that cached nothing is missed.
+    assert explain(chatml, (cut.asked, cut.prompt_ids), computed(path), index + missed) is None
+    # And what follows is compared with a path that is without the same turns.
+    then = next_turn(chatml.prompts, cut.asked, chatml.answer(cut.asked, "Yes"), "Then", None)
+    comparison = computed(chatml.answer(cut.asked, "Yes"))
+    asked = (then.asked, then.prompt_ids)
+    assert explain(chatml, asked, comparison, comparison.num_tokens) is None
+    lost = explain(chatml, asked, comparison, 5)
+    assert lost is not None
+    assert lost.reason == "unknown"
 
 
 def test_the_closest_of_two_is_compared(chatml: Speaker, turn: Conversation) -> None:

@@ -59,7 +59,9 @@ def test_turns_are_left_out_seldom_and_the_cache_survives(settings: LocalSetting
 
     async def body(service: ChatService) -> None:
         conversation = await service.create_conversation(SYSTEM)
-        cuts, before = [], (0, ())
+        cuts: list[int] = []
+        left_out: tuple[str, ...] = ()
+        known = 0
         for number in range(40):
             created, done = await say(service, conversation, number)
             assert len(done.input_ids) <= CONTEXT - 10
@@ -68,8 +70,8 @@ def test_turns_are_left_out_seldom_and_the_cache_survives(settings: LocalSetting
             messages = await service.messages(conversation)
             assert created.left_out == tuple(m.id for m in messages[1 : 1 + 2 * out])
             assert len(messages) == 1 + 2 * (number + 1)
-            if created.left_out == before[1]:
-                assert done.usage.cached_tokens >= before[0]
+            if created.left_out == left_out:
+                assert done.usage.cached_tokens >= known
                 assert done.miss is None or number == 0
             else:
                 cuts.append(number)
@@ -79,7 +81,7 @@ def test_turns_are_left_out_seldom_and_the_cache_survives(settings: LocalSetting
                 assert done.miss.message == messages[1 + 2 * out].id
                 assert done.miss.comparison_reusable_tokens == HEAD
             assert (created.left_out_tokens > 0) == bool(out)
-            before = (len(done.input_ids) + len(done.output_ids) - 1, created.left_out)
+            known, left_out = len(done.input_ids) + len(done.output_ids) - 1, created.left_out
         assert 5 <= len(cuts) <= 12
 
     serve(body, settings)

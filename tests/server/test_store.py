@@ -17,7 +17,7 @@ from radixchat.engine.errors import (
     InvalidRequest,
     StoreError,
 )
-from radixchat.server.message import Answer, NewMessage
+from radixchat.server.message import NOTHING, Answer, LeftOut, NewMessage
 from radixchat.server.rows import insert_message
 from radixchat.server.store import Store
 from radixchat.tests.server.turns import begin, change, finish, load, say
@@ -380,6 +380,21 @@ def test_absolute_and_render_hash_make_other_nodes(store: Store) -> None:
         assert (answer.absolute, answer.render_hash) == (False, render_hash)
         made.add(question.id)
     assert len(made) == 3
+
+
+def test_what_a_message_leaves_out_is_kept(store: Store) -> None:
+    """It makes another node, and comes back with the path."""
+    conversation = store.create_conversation(system="Be brief.")
+    say(store, conversation, "one")
+    gap = LeftOut(messages=2, tokens=9)
+    for left_out in (NOTHING, gap):
+        user = NewMessage("two", (1, 2), True, left_out)
+        parent = load(store, conversation).messages[2].id
+        finish(store, begin(store, conversation, parent=parent, user=user).id)
+        path = load(store, conversation)
+        assert path.gap == path.messages[3].left_out == left_out
+        assert path.messages[4].left_out == NOTHING
+    assert [m.text for m in path.left_out] == ["one", "Hello"]
 
 
 # Content
