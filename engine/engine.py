@@ -15,7 +15,8 @@ from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.runner import Runner
 from radixchat.engine.scheduler import Scheduler
 from radixchat.engine.stats import EngineSnapshot
-from radixchat.engine.watchdog import Wait, Watchdog
+from radixchat.engine.waits import Wait
+from radixchat.engine.watchdog import Watchdog
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.cache import PrefixCache

@@ -1,9 +1,9 @@
 """Who computes what in the next step, and what a step's tokens mean for each request.
 
 Owns the waiting and the running requests and their allocations. No tensor and no clock. A step
-has a token budget: one token for every request that is only behind by one (they are talking),
-with a draft of what may follow, then prefill chunks in order of admission. Nothing here knows a
-phase: `num_computed` chases `len(tokens)`, and a prefix hit is merely a head start.
+has a token budget: one token for every request that is only behind by one (they are talking), then
+prefill chunks, then drafts of what may follow. Nothing here knows a phase: `num_computed` chases
+`len(tokens)`, and a prefix hit is merely a head start.
 
 A draft is guessed tokens, computed as extra rows. Each row is sampled as if there were no draft,
 and the draft is right as far as it is what was sampled. So every answer is token for token that
@@ -21,19 +21,20 @@ from dataclasses import replace
 from radixchat.engine.batch import RequestResult, ScheduledRequest
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.drafting import draft_of, verified
-from radixchat.engine.errors import EngineOverloaded, ModelLoadError, RadixChatError
-from radixchat.engine.joining import common_length, shares_next
+from radixchat.engine.errors import (
+    EngineOverloaded,
+    InvalidRequest,
+    ModelLoadError,
+    RadixChatError,
+)
+from radixchat.engine.joining import joins
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.sampler import Sampled, SampleResult
 from radixchat.engine.stats import EngineStats
 from radixchat.engine.waiting_line import WaitingLine
-from radixchat.engine.watchdog import Wait
+from radixchat.engine.waits import Wait, waits_of
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.use import Signal
-
-# A request waits for another that is computing its prompt during at most so many steps: 8k tokens
-# in chunks of 128. The other may get slower meanwhile, or give up.
-MAX_JOIN_STEPS = 64
 
 # Of the pool, what is kept at most so that those who run can grow.
 WATERMARK_SHARE = 8
@@ -105,19 +106,13 @@ class Scheduler:
         """Decide the next step and take the pages it writes; [] when nothing can run."""
         self._expire(now)
         talking = [r for r in self._running if r.num_behind == 1]
-        behind = [r for r in self._running if r.num_behind > 1]
         budget = self._plan.max_mixed_tokens if talking else self._plan.max_step_tokens
         scheduled = [item for r in talking if (item := self._go_on(r)) is not None]
+        scheduled = [item for item in scheduled if item.request.allocation is not None]
         budget -= len(scheduled)
-        for request in behind:
-            if request.allocation is not None:
-                budget -= self._chunk(request, budget, scheduled)
+        scheduled += self._prefill(budget, now)
         scheduled = [item for item in scheduled if item.request.allocation is not None]
-        while budget > 0 and (admitted := self._admit(now)) is not None:
-            # Who made room for it may be admitted again in this very step.
-            scheduled = [item for item in scheduled if item.request.allocation is not None]
-            budget -= self._chunk(admitted, budget, scheduled)
-        scheduled = [item for item in scheduled if item.request.allocation is not None]
+        budget -= sum(item.num_tokens for item in scheduled if item.request not in talking)
         self._draft([item for item in scheduled if item.samples], budget)
         return scheduled
 
@@ -141,25 +136,10 @@ class Scheduler:
         return events
 
     def waits(self) -> list[Wait]:
-        """What each request waits for that does not run, or runs and has no pages to go on."""
-        running, limit = len(self._running), self._plan.max_running
-        free = self._cache.num_free_pages + self._cache.num_evictable_pages
-        waits = []
-        for index, request in enumerate(self._line):
-            needed = -(-len(request.tokens) // self._plan.page_size)
-            if self._joins(request):
-                assert request.joined is not None
-                why = f"waits for request {request.joined.id}, which computes its prompt"
-            elif running >= limit:
-                why = f"waits for a place: {running} of {limit} requests run"
-            else:
-                why = f"waits for pages: {needed} at most, {free} are free or can be"
-            waits.append(Wait(request.id, f"{why}; {index} are before it" if index else why))
-        waits += [
-            Wait(r.id, f"runs, {r.num_computed} of {len(r.tokens)} tokens are computed")
-            for r in self._running
-        ]
-        return waits
+        """What each request waits for, those that run included."""
+        available = self._cache.num_free_pages + self._cache.num_evictable_pages
+        waiting = [(request, self._joins(request)) for request in self._line]
+        return waits_of(waiting, self._running, self._plan, available)
 
     def _expire(self, now: float) -> None:
         """End the requests whose time is over."""
@@ -174,12 +154,40 @@ class Scheduler:
             return None  # preempted to make room for an older one, or by itself
         return ScheduledRequest(request, 1)
 
-    def _chunk(self, request: Request, budget: int, scheduled: list[ScheduledRequest]) -> int:
+    def _prefill(self, budget: int, now: float) -> list[ScheduledRequest]:
+        """Chunks of those that are behind, and of newly admitted ones.
+
+        The first has half of the budget at least; the rest goes to whoever has least to compute,
+        so that a turn with a long history in the cache does not wait for a long new prompt.
+        """
+        behind = sorted((r for r in self._running if r.num_behind > 1), key=lambda r: -r.priority)
+        while behind and budget > 0 and self._line.priority > behind[0].priority:
+            urgent = self._admit(now)
+            if urgent is None:
+                break
+            behind = [urgent, *(r for r in behind if r.allocation is not None)]
+        items: list[ScheduledRequest] = []
+        kept = 0
+        if behind:
+            kept = self._plan.chunk(behind[0].num_computed, behind[0].num_behind, budget)[1]
+            kept = min(kept, -(-budget // 2))
+        rest = budget - kept
+        for request in sorted(behind[1:], key=lambda r: (-r.priority, r.num_behind)):
+            rest -= self._chunk(request, rest, items)
+        while rest > 0 and (admitted := self._admit(now)) is not None:
+            # Who made room for it may be admitted again in this very step.
+            items = [item for item in items if item.request.allocation is not None]
+            rest -= self._chunk(admitted, rest, items)
+        if behind and behind[0].allocation is not None:
+            self._chunk(behind[0], kept + rest, items)
+        return items
+
+    def _chunk(self, request: Request, budget: int, items: list[ScheduledRequest]) -> int:
         """As much of a request's tokens as the budget admits; returns what of it is used."""
         if budget <= 0:
             return 0
         count, cost = self._plan.chunk(request.num_computed, request.num_behind, budget)
-        scheduled.append(ScheduledRequest(request, count))
+        items.append(ScheduledRequest(request, count))
         return cost
 
     def _draft(self, sampling: list[ScheduledRequest], budget: int) -> None:
@@ -211,8 +219,7 @@ class Scheduler:
         for index, sample in enumerate(sampled[: held + 1]):
             if not isinstance(sample, Sampled):
                 if index == 0:  # else the next step meets it again
-                    error = sample or ModelLoadError(NOT_FINITE)
-                    self._finish(request, FinishReason.FAILED, error=error)
+                    self._finish(request, FinishReason.FAILED, error=_why_not(request, sample))
                 return
             request.num_computed += index > 0
             if self._take(request, sample):
@@ -289,22 +296,10 @@ class Scheduler:
         return True
 
     def _joins(self, request: Request) -> bool:
-        """Whether to wait: a running request is about to compute tokens that this one begins with.
-
-        Each chunk is committed, so waiting for it costs this request nothing that it would not
-        have to compute itself. Those behind it in the line do not wait with it.
-        """
+        """Whether to wait for a running request that computes this one's prompt."""
         if not self._plan.prefix_cache or request.wants_prompt_logprobs:
             return False
-        other = request.joined
-        if other is None or other.allocation is None or other.num_computed >= request.joined_length:
-            request.joined = next((r for r in self._running if shares_next(r, request)), None)
-            if request.joined is None:
-                return False
-            request.joined_length = common_length(request.joined, request)
-        if request.joined_at is None:
-            request.joined_at = self.stats.steps
-        return self.stats.steps - request.joined_at < MAX_JOIN_STEPS
+        return joins(request, self._running, self.stats.steps)
 
     def _grow(self, request: Request) -> bool:
         """Pages for all of the request's tokens, preempting others until there is room."""
@@ -384,3 +379,12 @@ class Scheduler:
         computed = request.tokens[: request.num_computed]
         request.num_written += self._cache.commit(request.allocation, computed)
         self._state += 1
+
+
+def _why_not(request: Request, sample: InvalidRequest | None) -> RadixChatError:
+    """The error of a request that has no next token."""
+    if sample is None:
+        return ModelLoadError(NOT_FINITE)
+    if request.grammar is not None and (reason := request.grammar.dead_end()) is not None:
+        return InvalidRequest(f"the answer cannot go on as its grammar wants it: {reason}")
+    return sample

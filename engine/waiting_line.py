@@ -13,6 +13,7 @@ overtaken so many times is next, whatever comes. Knows no page and no step.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -69,6 +70,11 @@ class WaitingLine:
         for priority in sorted(self._lines, reverse=True):
             for line in self._lines[priority].values():
                 yield from (place.request for place in line)
+
+    @property
+    def priority(self) -> float:
+        """The highest of those that wait; less than any where nobody does."""
+        return max(self._lines, default=-math.inf)
 
     def add(self, request: Request) -> None:
         """A new request, behind those of its tenant."""

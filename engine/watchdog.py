@@ -1,4 +1,4 @@
-"""Notices when nothing moves: `Watchdog`, and `Wait`, what a request waits for.
+"""Notices when nothing moves: `Watchdog`.
 
 Owns the time of the last progress; is told of it, and keeps no request. Whoever drives the engine
 asks it after each step.
@@ -8,23 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from radixchat.engine.waits import Wait
 
 _LOGGER = logging.getLogger(__name__)
 
 # Longer than any step that computes takes; a step without anything to compute takes microseconds.
 PATIENCE_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """What a request waits for, in words with the numbers that decide."""
-
-    request_id: int
-    why: str
-
-    def __str__(self) -> str:
-        return f"request {self.request_id} {self.why}"
 
 
 class Watchdog:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -86,5 +87,6 @@ def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
 
 def make_engine(checkpoint: Checkpoint, **settings: object) -> Engine:
     """An engine on one thread, so that tests side by side do not compete."""
+    clock = settings.pop("clock", time.monotonic)
     config = EngineConfig(**{"threads": 1, **settings})  # type: ignore[arg-type]  # test settings
-    return Engine(checkpoint, config)
+    return Engine(checkpoint, config, clock=clock)  # type: ignore[arg-type]  # a test's clock

@@ -260,7 +260,7 @@ def test_stop_tokens_and_max_tokens_end_an_answer(tiny: Checkpoint, naive: Engin
     assert engine.cache.match(whole).length == len(whole) - 1
 
 
-@pytest.mark.parametrize("step", range(14))
+@pytest.mark.parametrize("step", range(15))
 def test_cancelling_at_any_step_frees_and_keeps(tiny: Checkpoint, naive: Engine, step: int) -> None:
     """Waiting, prefilling or decoding: one last event, pages back, what was computed cached."""
     engine = make_engine(tiny, max_step_tokens=16, max_running=2)
@@ -273,8 +273,8 @@ def test_cancelling_at_any_step_frees_and_keeps(tiny: Checkpoint, naive: Engine,
             engine.cancel(0)
 
     outcomes = run(engine, [victim, other], before_step=cancel)
-    # Sixty tokens in five chunks, then five tokens: over after nine steps.
-    expected = FinishReason.CANCELLED if step < 9 else FinishReason.LENGTH
+    # Sixty tokens in seven chunks, four of them beside the other, and the rest of five tokens.
+    expected = FinishReason.CANCELLED if step < 11 else FinishReason.LENGTH
     assert outcomes[0].finish is expected
     assert outcomes[1].tokens == answer(naive, prompt(30, seed=2)).tokens
     assert engine.cache.match(victim.tokens).length == victim.num_computed

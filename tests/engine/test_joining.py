@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from radixchat.engine.joining import MAX_JOIN_STEPS
 from radixchat.engine.request import FinishReason, Request
-from radixchat.engine.scheduler import MAX_JOIN_STEPS
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.driver import GREEDY, answer, make_engine, run
 
