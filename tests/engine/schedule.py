@@ -98,7 +98,7 @@ def make_schedule(seed: int) -> Schedule:
     settings = _settings(rng)
     if rng.random() < 0.1:
         return _stream_of_hits(rng, settings)
-    asks = [_ask(rng, rng.choice((1, 8, 25))) for _ in range(rng.choice((1, 2, 3, 4, 6, 8, 10)))]
+    asks = [_ask(rng, rng.choice((1, 6, 16))) for _ in range(rng.choice((1, 2, 3, 4, 5, 7, 9)))]
     if rng.random() < 0.3:  # a crowd with one prompt
         prompt, turn = rng.randrange(NUM_PROMPTS), rng.randrange(NUM_TURNS)
         asks += [_ask(rng, 3, prompt, turn) for _ in range(rng.randrange(2, 5))]
@@ -119,7 +119,7 @@ def _stream_of_hits(rng: random.Random, settings: Settings) -> Schedule:
     patient = Ask(step=3, prompt=8, max_tokens=2)
     stream = (
         Ask(step=step, prompt=rng.choice((0, 1, 2, 7)), max_tokens=rng.randrange(1, 4))
-        for step in range(14)
+        for step in range(12)
     )
     return Schedule(settings, tuple(sorted((patient, *stream), key=lambda ask: ask.step)))
 

@@ -93,8 +93,19 @@ class SoloAnswers:
     ) -> Answer:
         """MAX_ANSWER tokens, or fewer that end with one of `stop_ids`."""
         params = replace(params, max_tokens=MAX_ANSWER)
-        question = (prompt, params, stop_ids, grammar)
+        if params.temperature == 0:
+            params = replace(params, seed=0)  # greedy tokens know no noise
+        if grammar is not None or (stop_ids and params.min_tokens):
+            return self._answer((prompt, params, stop_ids, grammar))
+        # A stop token only cuts: one run serves all of them.
+        plain = replace(params, min_tokens=0)
+        whole = self._answer((prompt, plain, frozenset(), None))
+        end = next((i for i, token in enumerate(whole.tokens, 1) if token in stop_ids), None)
+        return replace(whole, tokens=whole.tokens[:end], logprobs=whole.logprobs[:end])
+
+    def _answer(self, question: _Question) -> Answer:
         if question not in self._answers:
+            prompt, params, stop_ids, grammar = question
             request = Request(0, list(prompt), params, stop_ids, grammar=self.grammar(grammar))
             self._engine.submit(request)
             events: list[TokenEvent] = []

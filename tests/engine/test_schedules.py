@@ -22,7 +22,7 @@ from radixchat.tests.engine.schedule_shrinking import shrink
 from radixchat.tests.engine.solo_answers import SoloAnswers
 from radixchat.tests.tiny_model import tiny_model_directory
 
-FAST, ALL, PARTS = 60, 5_000, 10
+FAST, ALL, PARTS = 32, 5_000, 10
 
 # What a run of many schedules must have met, for its silence to mean anything.
 MET = (
