@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
 from typing import Any, Never
@@ -12,13 +14,14 @@ import pytest
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineStopped, PromptTooLong
 from radixchat.engine.hint import Observe, Purge, Supersede
-from radixchat.engine.request import FinishReason, Request, TokenEvent
+from radixchat.engine.request import FinishReason, Request, TokenEvent, fan_out
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.use import Signal
 from radixchat.tests.engine.driver import GREEDY, answer, make_engine
 
+SAMPLED = SamplingParams(temperature=1.0, max_tokens=8)
 LONG = SamplingParams(temperature=0, max_tokens=400)
 
 
@@ -57,6 +60,64 @@ def test_streams_give_each_request_its_own_tokens(tiny: Checkpoint) -> None:
 
     with_thread(engine, body(), thread)
     engine.cache.check()
+
+
+def test_samples_of_one_prompt_share_a_stream(tiny: Checkpoint) -> None:
+    """Each has its own tokens and one end; leaving the stream cancels those that still run."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        events = await collect(
+            thread.generate(*fan_out(Request(0, [1, 2, 3], SAMPLED), [10, 11, 12]))
+        )
+        assert [e.request_id for e in events if e.finish] == [10, 11, 12]
+        answers = [[e.token for e in events if e.request_id == i] for i in (10, 11, 12)]
+        assert len(set(map(tuple, answers))) == 3
+        assert answers[0] == answer(make_engine(tiny), [1, 2, 3], SAMPLED).tokens
+        one = Request(20, [4, 5], SamplingParams(temperature=0, max_tokens=2))
+        stream = thread.generate(one, Request(21, [6, 7], LONG))
+        async with aclosing(stream):
+            async for event in stream:
+                if event.finish is not None:
+                    break
+        while thread.snapshot.counters.cancelled == 0:
+            await collect(thread.generate(Request(1, [4], GREEDY)))
+
+    with_thread(engine, body(), thread)
+    engine.cache.check()
+    assert engine.scheduler.stats.output_tokens < 300
+
+
+def test_a_group_is_refused_as_a_whole(tiny: Checkpoint) -> None:
+    """One prompt that is too long: none of the others is answered, and their ids are free."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        group = [Request(0, [1, 2], GREEDY), Request(1, [1] * 600, GREEDY)]
+        with pytest.raises(PromptTooLong):
+            await collect(thread.generate(*group))
+        assert len(await collect(thread.generate(Request(0, [1, 2], GREEDY)))) == 12
+        assert thread.snapshot.counters.requests == 1
+
+    with_thread(engine, body(), thread)
+
+
+def test_a_step_that_does_not_end_is_reported_once(
+    tiny: Checkpoint, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop notices, for the thread cannot; the answer comes when the step ends after all."""
+    monkeypatch.setattr("radixchat.engine.thread.LONG_STEP_SECONDS", 0.05)
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        tokens = SlowTokens([1, 2])
+        await collect(thread.generate(Request(0, tokens, SamplingParams(max_tokens=1))))
+        assert tokens.slept
+
+    with caplog.at_level(logging.ERROR):
+        with_thread(engine, body(), thread)
+    (record,) = caplog.records
+    assert "a step has been running for 0 s" in record.getMessage()
 
 
 def test_leaving_a_stream_cancels_its_request(tiny: Checkpoint) -> None:
@@ -114,6 +175,19 @@ class DamagedTokens(list[int]):
 
     def __getitem__(self, index: object) -> Never:
         raise IndexError(f"damaged at {index}")
+
+
+class SlowTokens(list[int]):
+    """A step that reads them takes its time, once."""
+
+    slept = False
+
+    def append(self, token: int) -> None:
+        """As a list does, later."""
+        if not self.slept:
+            self.slept = True
+            time.sleep(0.3)
+        super().append(token)
 
 
 def test_a_failing_step_stops_every_stream_and_later_calls(tiny: Checkpoint) -> None:

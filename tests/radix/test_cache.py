@@ -218,6 +218,51 @@ def test_refusal_leaves_no_lock() -> None:
     assert _allocate(cache, [1] * 10 + [3] * 6).num_cached == 10
 
 
+@pytest.mark.parametrize("kind", [PrefixCache, UncachedPages])
+def test_pages_are_spared_for_others(kind: type[PrefixCache] | type[UncachedPages]) -> None:
+    """A request that would leave fewer is refused, and nothing has changed."""
+    cache = kind(6, 4)
+    holder = cache.allocate([2] * 8)
+    assert holder is not None
+    assert cache.allocate([1] * 10, spare=2) is None
+    assert cache.num_free_pages == 4
+    taken = cache.allocate([1] * 10, spare=1)
+    assert taken is not None
+    assert cache.num_free_pages == 1
+    cache.release(taken)
+    cache.release(holder)
+    cache.check()
+
+
+def test_what_can_be_evicted_counts_as_spared() -> None:
+    """Cached pages that nobody holds are free on demand; those that the request locks are not."""
+    cache = PrefixCache(6, 4)
+    _serve(cache, [1] * 16)
+    _serve(cache, [2] * 8)
+    assert cache.num_free_pages == 0
+    assert cache.allocate([1] * 16 + [3], spare=2) is None
+    taken = cache.allocate([1] * 16 + [3], spare=1)
+    assert taken is not None
+    assert taken.num_cached == 16
+    assert cache.num_evictable_pages + cache.num_free_pages == 1
+
+
+@pytest.mark.parametrize("leave", [1, 2, 4, 5, 11, 20])
+def test_more_of_a_prompt_may_be_computed_again(leave: int) -> None:
+    """The last `leave` tokens are not taken from the cache, and their duplicates go back."""
+    cache = PrefixCache(16, 4)
+    _serve(cache, [1] * 20)
+    pages = cache.num_cached_pages
+    request = cache.allocate([1] * 20, leave=leave)
+    assert request is not None
+    assert request.num_cached == 20 - leave
+    request.copies.clear()
+    assert cache.commit(request, [1] * 20) == 0
+    cache.release(request)
+    cache.check()
+    assert cache.num_cached_pages == pages
+
+
 def test_last_running_request_can_use_the_whole_pool() -> None:
     """A request that matches little of a long cached prompt may evict all the rest of it."""
     cache = PrefixCache(8, 4)

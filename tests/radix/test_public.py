@@ -44,6 +44,21 @@ def test_another_tenant_finds_the_public_part_only() -> None:
     assert _serve(cache, prompt, A) == _serve(cache, prompt, B) == len(prompt) - 1
 
 
+@pytest.mark.parametrize(("leave", "cached"), [(1, 25), (6, 20), (7, 19), (26, 0)])
+def test_tokens_to_compute_may_reach_into_the_prefix(leave: int, cached: int) -> None:
+    """Nothing of the part that is to be computed is taken from the public root either."""
+    cache, prompt = _cache(), [*SYSTEM, 1, 2, 3, 4, 5, 6]
+    _serve(cache, prompt, A)
+    request = cache.allocate(prompt, A, leave=leave)
+    assert request is not None
+    assert request.num_cached == (cached if cached >= len(SYSTEM) else 0)
+    request.copies.clear()
+    cache.commit(request, prompt)
+    cache.check()
+    cache.release(request)
+    assert cache.match(prompt, B).length == len(SYSTEM)
+
+
 def test_without_a_declaration_nothing_is_shared() -> None:
     """The control: the same system prompt, not declared, stays each tenant's own."""
     cache, prompt = _cache(prefixes=()), [*SYSTEM, 1, 2, 3]
