@@ -111,7 +111,8 @@ class ResponseFormat:
 class ResponseOptions:
     """What a client may ask of one response; unless said here, the meanings are SamplingParams'.
 
-    stop: texts that end the answer and are not part of it. bad_words: texts that it never has.
+    stop: texts that end the answer and are not part of it. bad_words: words that it does not write,
+    at the start of a line or after a space.
     ignore_eos: go on after the model's stop tokens. top_logprobs: SamplingParams.logprobs.
     response_format: what the answer has to look like. truncation: "disabled" refuses a
     conversation that does not fit the context; "auto" leaves out whole oldest turns. speculate:
