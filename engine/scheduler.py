@@ -86,6 +86,7 @@ class Scheduler:
         for request in requests:
             self._plan.validate_prompt(request.num_prompt)
             self._plan.validate_tokens(request.tokens)
+            request.sampling.validate_vocabulary(self._plan.vocab_size)
         if len(self._line) + len(requests) > self._plan.max_waiting:
             raise EngineOverloaded(len(self._line), self._plan.max_waiting)
         for request in requests:
