@@ -205,3 +205,21 @@ def test_siblings_share_a_prefill(tiny: Checkpoint, naive: Engine) -> None:
     for i, sibling in enumerate(siblings):
         alone = answer(naive, prompt(61), sampling, seed=sibling.sampling.seed)
         assert outcomes[i].tokens == alone.tokens
+
+
+@pytest.mark.parametrize("pool_tokens", range(84, 132, 4))
+def test_who_made_room_is_computed_once(tiny: Checkpoint, naive: Engine, pool_tokens: int) -> None:
+    """A short answer, preempted with a long one for an urgent request, may go on in that step."""
+    engine = make_engine(tiny, page_size=4, pool_tokens=pool_tokens, max_running=4)
+    trunk = prompt(40)
+    prompts = [[*trunk, *prompt(30, seed=1)], trunk, [*trunk[:23], *prompt(6, seed=2)]]
+    urgent = Request(2, prompts[2].copy(), greedy(1), priority=1)
+
+    def hurry(step: int) -> None:
+        if step == 8:
+            engine.submit(urgent)
+
+    running = [Request(i, prompts[i].copy(), greedy(14)) for i in range(2)]
+    outcomes = run(engine, running, before_step=hurry)
+    for i, max_tokens in enumerate((14, 14, 1)):
+        assert outcomes[i].tokens == answer(naive, prompts[i], greedy(max_tokens)).tokens
