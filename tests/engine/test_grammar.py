@@ -188,6 +188,31 @@ def test_every_answer_satisfies_its_format(request: pytest.FixtureRequest, name:
         assert all(len(tag) <= 6 for tag in value["tags"])
 
 
+def test_the_space_that_is_not_shown_is_not_the_grammars(space_model: Model) -> None:
+    """Where an answer's first space is swallowed, one comes before whatever was asked for."""
+    for text in ("Hello there", " Hello there", "{}", "\n", "😀"):
+        tokens = space_model.walk("choice", json.dumps([text]), 0)
+        assert space_model.tokenizer.decode(tokens) == text
+
+
+def test_forced_text_comes_in_the_models_tokens(word_model: Model, space_model: Model) -> None:
+    """Of all ways to write a text that has to come, the one that the tokenizer has for it."""
+    text = "Hello there, how are you?"
+    for model in (word_model, space_model):
+        expected = model.tokenizer.encode(text)
+        assert len(expected) < len(text) / 2
+        assert model.walk("choice", json.dumps([text]), 0)[:-1] == expected
+        grammar = model.compiler.compile("choice", json.dumps([text]))
+        assert grammar.forced(100) == expected[: len(grammar.forced(100))]
+        assert len(grammar.forced(100)) >= len(expected) - 2  # the last may begin a longer token
+
+
+def test_there_may_be_thousands_of_choices(byte_model: Model) -> None:
+    """The parser sees one terminal, however many texts it stands for."""
+    texts = [f"option {i}" for i in range(10_000)]
+    assert byte_model.tokenizer.decode(byte_model.walk("choice", json.dumps(texts), 1)) in texts
+
+
 def test_only_text_and_the_end_come_from_a_grammar(word_model: Model) -> None:
     """Control tokens, shown ones too, and rows without a token are never allowed."""
     controls = set(word_model.tokenizer.control_tokens.values())
