@@ -105,6 +105,14 @@ def make_schedule(seed: int) -> Schedule:
     return Schedule(settings, tuple(sorted(asks, key=lambda ask: ask.step)))
 
 
+def make_soak(seed: int, num_asks: int) -> Schedule:
+    """Asks without a pause, for one engine in a tight pool; its queue fills and empties."""
+    rng = random.Random(seed)
+    settings = Settings(pool_tokens=192, max_running=6, max_step_tokens=24, max_mixed_tokens=12)
+    asks = [replace(_ask(rng, 1), step=rng.randrange(2 * num_asks)) for _ in range(num_asks)]
+    return Schedule(settings, tuple(sorted(asks, key=lambda ask: ask.step)))
+
+
 def _stream_of_hits(rng: random.Random, settings: Settings) -> Schedule:
     """One at a time, and one without a hit among many that have one."""
     settings = replace(

@@ -16,8 +16,8 @@ import pytest
 from radixchat.engine.request import FinishReason
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint
-from radixchat.tests.engine.schedule import Ask, Schedule, Settings, make_schedule
-from radixchat.tests.engine.schedule_fuzz import play
+from radixchat.tests.engine.schedule import Ask, Schedule, Settings, make_schedule, make_soak
+from radixchat.tests.engine.schedule_fuzz import ScheduleRun, play
 from radixchat.tests.engine.schedule_shrinking import shrink
 from radixchat.tests.engine.solo_answers import SoloAnswers
 from radixchat.tests.tiny_model import tiny_model_directory
@@ -56,6 +56,15 @@ def test_all_schedules(solos: SoloAnswers, part: int) -> None:
     for seed in range(part, ALL, PARTS):
         seen += play(seed, solos)
     assert seen["runs"] == ALL // PARTS
+    assert [what for what in MET if not seen[what]] == []
+
+
+@pytest.mark.slow
+def test_soak(solos: SoloAnswers) -> None:
+    """Two thousand requests in one engine leave as much behind as one: nothing."""
+    run = ScheduleRun(make_soak(1, 1_300), solos)
+    seen = run.run()
+    assert run.engine.scheduler.stats.requests >= 1_900
     assert [what for what in MET if not seen[what]] == []
 
 
