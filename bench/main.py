@@ -16,12 +16,12 @@ import click
 SUMMARIES: Mapping[str, str] = MappingProxyType(
     {
         "replay": "How well a prefix cache would serve a trace of your traffic.",
-        "index": "What the index itself costs: match, insert, evict, churn, memory.",
+        "index": "What the index costs: match, insert, evict, churn, memory.",
         "policies": "Eviction policies compared on a generated chat workload.",
         "chat": "What the cache saves a growing conversation, with a real model.",
         "speculation": "What guessing from the conversation's own text saves.",
-        "engine": "The engine under a stated load, beside no cache and first come, first served.",
-        "latency": "What cache and scheduler cost, and how long anybody waits for somebody else.",
+        "engine": "The engine under a stated load, beside plainer engines.",
+        "latency": "What cache and scheduler cost, and how long others wait.",
     }
 )
 
