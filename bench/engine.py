@@ -1,7 +1,7 @@
 """The engine under a stated load: throughput, waiting times, what was cached, what it cost.
 
 \b
-    radixchat bench engine [--model NAME] [--conversations 16] [--rate 0.5] [--seed 0] --json
+    radixchat bench engine [--model NAME] [--conversations 20] [--rate 1] [--seed 0] --json
     radixchat bench engine --cache off --policy fcfs
 
 Conversations arrive at random times whether or not those before are answered (open loop), share
@@ -33,9 +33,10 @@ from radixchat.engine.model_store import DEFAULT_MODEL
 from radixchat.engine.weights import Checkpoint
 
 OURS, CACHE_OFF, FCFS = "ours", "--cache off", "--policy fcfs"
-# Room for the longest conversation, and not for all that are going on: what is cached must be
-# chosen, and requests have to wait.
-POOL_TOKENS, QUICK_POOL_TOKENS = 6144, 512
+# Room for the longest conversation, but for a third of all that is said: requests wait, and what is
+# evicted meanwhile depends on their order. With 6,144 tokens first come, first served found as much
+# as the longest prefix first.
+POOL_TOKENS, QUICK_POOL_TOKENS = 3584, 512
 MAX_RUNNING = 8
 
 

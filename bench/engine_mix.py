@@ -44,14 +44,14 @@ class EngineMix:
     seconds between two messages of a conversation, exponential.
     """
 
-    conversations: int = 16
-    rate: float = 0.5
+    conversations: int = 20
+    rate: float = 1.0
     turns: int = 4
-    think: float = 6.0
-    systems: int = 2
+    think: float = 5.0
+    systems: int = 4
     system_tokens: int = 300
     short: tuple[int, int] = (8, 60)
-    long: tuple[int, int] = (400, 1200)
+    long: tuple[int, int] = (300, 700)
     long_share: float = 0.15
     answer: tuple[int, int] = (8, 64)
 
@@ -94,7 +94,7 @@ class EngineMix:
 
 # Fits a context of 512 tokens.
 QUICK = EngineMix(
-    conversations=8, rate=100.0, turns=3, think=0.02, system_tokens=40, short=(4, 16),
+    conversations=8, rate=100.0, turns=3, think=0.02, systems=2, system_tokens=40, short=(4, 16),
     long=(50, 90), answer=(3, 12),
 )  # fmt: skip
 

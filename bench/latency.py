@@ -42,7 +42,7 @@ class Effort:
 
 
 FULL = Effort(
-    OverheadLoad(requests=32, running=8, prompt=256, answer=32, pool_tokens=4096),
+    OverheadLoad(requests=24, running=8, prompt=192, answer=24, pool_tokens=3072),
     GapLoad(prompt=4096),
     WaitingLoad(requests=120, miss_every=15, quiet=45, waiting=6, prefix=2048, fresh=24),
     RefusalLoad(running=4, prompt=48, answer=32),

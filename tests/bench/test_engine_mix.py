@@ -61,4 +61,4 @@ def test_the_quick_mix_fits_a_small_context() -> None:
 
 def test_it_says_what_it_is() -> None:
     """In one line, with its numbers."""
-    assert str(EngineMix()).startswith("16 conversations of 1 to 4 turns, 0.5 begin a second; 2 ")
+    assert str(EngineMix()).startswith("20 conversations of 1 to 4 turns, 1 begin a second; 4 ")
