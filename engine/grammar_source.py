@@ -79,9 +79,12 @@ def _json_schema(value: str) -> str:
 
 
 def _grammar_of_schema(schema: dict[str, Any]) -> str:
+    guidance = schema.get("x-guidance")
+    own = isinstance(guidance, dict) and "whitespace_flexible" in guidance
     try:
+        # A pattern would go before the schema's own choice between any white space and none.
         return LLMatcher.grammar_from_json_schema(
-            schema, defaults={"whitespace_pattern": JSON_WHITE_SPACE}
+            schema, defaults={} if own else {"whitespace_pattern": JSON_WHITE_SPACE}
         )
     except ValueError as error:
         refuse("json_schema", str(error))

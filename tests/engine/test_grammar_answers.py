@@ -24,6 +24,7 @@ from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.tests.engine.driver import Outcome, make_engine, run
 from radixchat.tests.tiny_model import tiny_model_directory
 
+WHITE_SPACE = r" |\n[ \t]{0,32}"
 COMPACT = {"whitespace_flexible": False}  # a random model would write white space most of the time
 
 
@@ -147,7 +148,7 @@ class Naive:
     def answer(self, request: Request, source: str) -> list[int]:
         """The answer of an equal request that has no grammar."""
         grammar = LLMatcher.grammar_from_json_schema(
-            source, defaults={"whitespace_pattern": r" |\n[ \t]{0,32}"}
+            source, defaults={} if "x-guidance" in source else {"whitespace_pattern": WHITE_SPACE}
         )
         answer: list[int] = []
         while not set(answer) & set(self._stop_ids):
