@@ -15,6 +15,7 @@ _WHY: Mapping[str, str] = MappingProxyType(
     {
         "evicted": "evicted",
         "changed": "a message before the last one has changed",
+        "truncated": "other turns are left out than before",
         "expired": "the cache of an earlier process is gone",
         "model": "they were another model's",
         "namespace": "they were another user's",

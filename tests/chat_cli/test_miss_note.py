@@ -33,6 +33,12 @@ def test_what_is_expected_or_not_known_is_not_told(reason: str) -> None:
     assert miss_note(turn()) is None
 
 
+def test_a_cut_is_told() -> None:
+    """Leaving out other turns than before costs what follows them; so does leaving none out."""
+    note = miss_note(turn(miss=missed("truncated")))
+    assert note == "412 of 840 tokens were computed again: other turns are left out than before"
+
+
 def test_the_note_stands_under_the_status_line() -> None:
     """On standard error, and only where there is one."""
     speaker, errors = notes()
