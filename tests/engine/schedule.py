@@ -96,8 +96,11 @@ def make_schedule(seed: int) -> Schedule:
     """A random schedule: many small ones with much that can go wrong at the same moment."""
     rng = random.Random(seed)
     settings = _settings(rng)
-    if rng.random() < 0.1:
+    kind = rng.random()
+    if kind < 0.1:
         return _stream_of_hits(rng, settings)
+    if kind < 0.2:
+        return _urgent_ones(rng, settings)
     asks = [_ask(rng, rng.choice((1, 6, 16))) for _ in range(rng.choice((1, 2, 3, 4, 5, 7, 9)))]
     if rng.random() < 0.3:  # a crowd with one prompt
         prompt, turn = rng.randrange(NUM_PROMPTS), rng.randrange(NUM_TURNS)
@@ -130,6 +133,30 @@ def _stream_of_hits(rng: random.Random, settings: Settings) -> Schedule:
         for step in range(12)
     )
     return Schedule(settings, tuple(sorted((patient, *stream), key=lambda ask: ask.step)))
+
+
+def _urgent_ones(rng: random.Random, settings: Settings) -> Schedule:
+    """Answers that fill the pool, and those that take it from them, all with one beginning."""
+    settings = replace(
+        settings,
+        pool_tokens=rng.randrange(80, 140),
+        max_running=rng.choice((3, 4)),
+        max_step_tokens=64,
+        max_mixed_tokens=rng.choice((16, 64)),
+        max_waiting=30,
+    )
+    calm = [Ask(step=rng.randrange(3), prompt=rng.choice((0, 7, 7, 3))) for _ in range(3)]
+    urgent = [
+        Ask(
+            step=rng.randrange(5, 14),
+            prompt=rng.choice((0, 1, 2, 3)),
+            max_tokens=rng.randrange(1, 6),
+            priority=rng.choice((1, 1, 2)),
+            branch=rng.choice((None, "same", "near")),
+        )
+        for _ in range(rng.randrange(1, 4))
+    ]
+    return Schedule(settings, tuple(sorted((*calm, *urgent), key=lambda ask: ask.step)))
 
 
 def _settings(rng: random.Random) -> Settings:
