@@ -62,10 +62,11 @@ def test_all_schedules(solos: SoloAnswers, part: int) -> None:
 @pytest.mark.slow
 def test_soak(solos: SoloAnswers) -> None:
     """Two thousand requests in one engine leave as much behind as one: nothing."""
-    run = ScheduleRun(make_soak(1, 1_300), solos)
+    run = ScheduleRun(make_soak(1, 2_000), solos)
     seen = run.run()
-    assert run.engine.scheduler.stats.requests >= 1_900
-    assert [what for what in MET if not seen[what]] == []
+    assert run.engine.scheduler.stats.requests >= 2_000
+    rare = {FinishReason.CONTEXT, "too long"}  # the pool is larger than any of the requests
+    assert [what for what in MET if not seen[what] and what not in rare] == []
 
 
 def test_schedule_is_a_value() -> None:
