@@ -86,18 +86,19 @@ class Grammar:
         self._pending = None
         return masks
 
-    def accept(self, token: int) -> None:
-        """The answer goes on with this token, which the mask allows."""
+    def accept(self, token: int) -> bool:
+        """The answer goes on with this token, which the mask allows; whether it is a stop token."""
         assert not self.finished, "an answer goes on after its end"
         if token in self._vocabulary.stop_ids:
             assert self._matcher.is_accepting(), f"stop token {token} before the end"
             self.finished = True
-            return
+            return True
         # Not asserted: it is false too where the grammar gets too complex. No mask allows a token
         # then, and `dead_end` tells.
         self._matcher.consume_token(token)
         if not self._vocabulary.stop_ids and self._matcher.is_accepting():
             self.finished = not _mask(self._matcher.deep_copy(), self._vocabulary).any()
+        return False
 
     def dead_end(self) -> str | None:
         """Why nothing may follow, neither text nor the end; None where something may."""

@@ -233,9 +233,9 @@ class Scheduler:
         if request.num_output == 0 and request.sampling.prompt_logprobs is not None:
             prompt_logprobs = tuple(request.prompt_logprobs)
         request.tokens.append(token)
-        if request.grammar is not None:
-            request.grammar.accept(token)
         stopped = token in request.stop_ids
+        if request.grammar is not None:
+            stopped |= request.grammar.accept(token)
         text = "" if request.text is None or stopped else request.text.push(token)
         event = TokenEvent(
             request.id, token, text=text, logprob=sample.logprob, prompt_logprobs=prompt_logprobs
@@ -244,7 +244,7 @@ class Scheduler:
         if reason is None:
             self._events.append(event)
         else:
-            self._finish(request, reason, event)
+            self._finish(request, reason, event, stopped=stopped)
         return reason is not None
 
     def _reason_to_stop(self, request: Request, stopped: bool) -> FinishReason | None:
@@ -331,10 +331,11 @@ class Scheduler:
         reason: FinishReason,
         event: TokenEvent | None = None,
         error: RadixChatError | None = None,
+        *,
+        stopped: bool = False,
     ) -> None:
         """The only way out: whatever a request was doing, its pages go back and it has one end."""
         event = event or TokenEvent(request.id, None)
-        stopped = event.token in request.stop_ids
         num_kept, text, stop = request.num_output - stopped, event.text, None
         if request.text is not None:
             text += request.text.finish()

@@ -113,7 +113,8 @@ class ResponseOptions:
 
     stop: texts that end the answer and are not part of it. bad_words: words that it does not write,
     at the start of a line or after a space.
-    ignore_eos: go on after the model's stop tokens. top_logprobs: SamplingParams.logprobs.
+    ignore_eos: go on after the model's stop tokens, but for the end of a response_format.
+    top_logprobs: SamplingParams.logprobs.
     response_format: what the answer has to look like. truncation: "disabled" refuses a
     conversation that does not fit the context; "auto" leaves out whole oldest turns. speculate:
     whether tokens may be guessed from the conversation and checked, which changes no answer.

@@ -255,3 +255,23 @@ def test_answers_of_the_default_model(default_model: Path) -> None:
     ]
     num_tokens, num_accepted = check_answers(checkpoint, tokenizer, prompts, compact=False)
     assert num_accepted > 0.05 * num_tokens
+
+
+def test_the_end_of_a_grammar_is_no_part_of_an_answer_that_ignores_ends(
+    tiny: Checkpoint, tiny_tokenizer: Tokenizer
+) -> None:
+    """Without stop tokens of the request the grammar's still ends it, and is not kept."""
+    compiler = GrammarCompiler(tiny_tokenizer, tiny.config.vocab_size)
+    sampling = SamplingParams(temperature=0, max_tokens=20)
+    engine = make_engine(tiny)
+    request = Request(0, tiny_prompts(tiny_tokenizer, 1)[0], sampling)
+    request.grammar = compiler.compile("choice", '["yes"]')
+    engine.submit(request)
+    events = []
+    while engine.has_work:
+        events += engine.step()
+    assert tiny_tokenizer.decode(request.tokens[request.num_prompt :]) == "yes"
+    assert events[-1].finish is FinishReason.STOP
+    assert events[-1].token in tiny_tokenizer.stop_ids
+    assert events[-1].num_kept == 3
+    compiler.close()
