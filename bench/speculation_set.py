@@ -98,7 +98,7 @@ def tasks() -> list[Task]:
     planets = "Explain in one paragraph why the planets of the solar system move around the sun."
     bicycle = "How do I mend a flat tyre of a bicycle? List the steps."
     sums = "Write a Python function that returns the sum of all even numbers in a list."
-    email = "Write a short e-mail to my landlord: the heating in my flat does not work."
+    seasons = "What are the four seasons like in England? One sentence for each."
     return [
         _repeat("meeting", "Change Monday to Tuesday in this text.", _MEETING),
         _repeat("recipe", "Replace milk by water in this recipe.", _RECIPE),
@@ -109,7 +109,7 @@ def tasks() -> list[Task]:
         _repeat("story", "Correct the spelling of this text, and change nothing else.", _STORY),
         Task(EDITED, "planets", planets.replace("one paragraph", "a short paragraph"), planets),
         Task(EDITED, "sums", sums.replace("even", "odd"), sums),
-        Task(EDITED, "e-mail", email.replace("heating", "shower"), email),
+        Task(EDITED, "seasons", seasons.replace("England", "Scotland"), seasons),
         Task(REGENERATE, "bicycle", bicycle, bicycle, temperature=0.5),
         Task(REGENERATE, "sums", sums, sums, temperature=0.5),
         Task(REGENERATE, "planets", planets, planets, temperature=0.5),
