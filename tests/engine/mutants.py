@@ -113,6 +113,14 @@ MUTANTS = (
         "place.request.overtaken += 0",
     ),
     Mutant(
+        "the lowest priority goes first",
+        "waiting_line",
+        "for priority in sorted(self._lines, reverse=True):\n"
+        "            for line in self._lines[priority].values():\n                place =",
+        "for priority in sorted(self._lines):\n"
+        "            for line in self._lines[priority].values():\n                place =",
+    ),
+    Mutant(
         "a preempted request is forgotten",
         "scheduler",
         "        self._line.put_back(request)\n",

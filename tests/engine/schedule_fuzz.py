@@ -206,9 +206,13 @@ class ScheduleRun:
     def _check_order(self, waiting: list[Watched]) -> None:
         """Count who was overtaken by whom that came later; those of one step are abreast."""
         admitted = [watched for watched in waiting if watched.request.num_cached is not None]
+        lowest = min((watched.ask.priority for watched in admitted), default=None)
         for watched in waiting:
             if not watched.waits:
                 continue
+            # Who joins another waits for his own sake.
+            outranks = lowest is not None and watched.ask.priority > lowest
+            assert not outranks or watched.request.joined is not None, "a lower one went first"
             watched.overtaken += sum(
                 later.number > watched.number
                 and later.ask.tenant == watched.ask.tenant
