@@ -5,8 +5,8 @@
 
 The edit-and-repeat set asks for texts with a change, for edited questions again and for second
 answers; open chat asks for what was not said before. Each task is answered with guesses and
-without, in turn, and both must say the same and cache the same. Times begin with the first token,
-and depend on what else the machine does: its load average comes first.
+without, in turn, and both must say the same and cache the same. Times begin with the step that
+gives the first token, and depend on what else the machine does: its load average comes first.
 """
 
 from __future__ import annotations
@@ -84,18 +84,16 @@ def as_dict(each: Comparison) -> dict[str, object]:
 
 
 def measure(run: SpeculationRun, chosen: Sequence[Task], rounds: int) -> list[Comparison]:
-    """Every task `rounds` times; each task's answers together.
+    """Every task `rounds` times, each task's answers together.
 
-    An answer that ends with its first step has no time to compare and is left out. Raises
-    SpeculationShows and InvalidRequest.
+    Raises SpeculationShows and InvalidRequest.
     """
     found: list[list[Comparison]] = [[] for _ in chosen]
     for number in range(rounds):
         for task, before in zip(chosen, found, strict=True):
             before.append(run.compare(task))
             click.echo(f"{number + 1}: {task.kind}, {task.name} is done", err=True)
-    together = [Comparison.total(each[0].kind, each[0].name, each) for each in found]
-    return [each for each in together if each.guessing.steps and each.plain.steps]
+    return [Comparison.total(each[0].kind, each[0].name, each) for each in found]
 
 
 @click.command(help=__doc__)

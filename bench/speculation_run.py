@@ -31,7 +31,7 @@ class SpeculationShows(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the tokens of an answer took that came after its first step, which reads the prompt."""
+    """What an answer took from the step on that gave its first token and read the prompt's end."""
 
     tokens: int
     steps: int
@@ -53,7 +53,7 @@ class Cost:
 
     @property
     def tokens_per_second(self) -> float:
-        """The speed of the answer, once it has begun."""
+        """The speed of the answer."""
         return self.tokens / self.seconds
 
 
@@ -155,21 +155,20 @@ class SpeculationRun:
         engine.submit(request)
         tokens: list[int] = []
         usage: Usage | None = None
-        started, at_start, steps = 0.0, 0, 0
+        steps = 0
+        started = time.perf_counter()
         while engine.has_work:
-            said_before = bool(tokens)
+            if not tokens:
+                started = time.perf_counter()
             for event in engine.step():
                 if event.token is not None:
                     tokens.append(event.token)
                 usage = event.usage or usage
-            if said_before:
-                steps += 1
-            elif tokens:
-                started, at_start = time.perf_counter(), len(tokens)
-        assert usage is not None, "a request ends with its usage"
+            steps += bool(tokens)
         seconds = time.perf_counter() - started
-        later = len(tokens) - at_start
-        return tokens, Cost(later, steps, seconds, usage.draft_tokens, usage.accepted_tokens)
+        assert usage is not None, "a request ends with its usage"
+        cost = Cost(len(tokens), steps, seconds, usage.draft_tokens, usage.accepted_tokens)
+        return tokens, cost
 
     def _cached(self, arm: bool) -> list[tuple[bytes, bytes]]:
         cache = self._engines[arm].cache
