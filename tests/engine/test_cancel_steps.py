@@ -69,7 +69,7 @@ def test_nobody_reads_what_is_not_computed(
 
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)
-@pytest.mark.parametrize("chunk", [3, 8, 17])
+@pytest.mark.parametrize("chunk", [5, 17])
 def test_cancelled_after_each_chunk(
     tiny: Checkpoint, naive: Engine, page_size: int, chunk: int
 ) -> None:
@@ -166,10 +166,10 @@ def test_lengths_around_a_page_border_with_drafts(
     engine = make_engine(tiny, page_size=page_size, max_step_tokens=32, max_draft_tokens=4)
     for length in sorted({1} | {k * page_size + d for k in (1, 2) for d in (-1, 0, 1)} - {0}):
         tokens = prompt(length, seed=length)
-        expected = answer(naive, tokens, greedy(page_size + 3)).tokens
+        expected = answer(naive, tokens, greedy(6)).tokens
         for branch in ([], expected, [*expected[:2], 5, *expected[3:]]):
             lookup = PromptLookup([[*tokens, *branch]] if branch else ())
-            request = Request(0, tokens.copy(), greedy(page_size + 3), lookup=lookup)
+            request = Request(0, tokens.copy(), greedy(6), lookup=lookup)
             outcome = run(engine, fan_out(request, range(2)))
             for number in range(2):
                 assert outcome[number].tokens == expected
