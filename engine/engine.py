@@ -38,7 +38,7 @@ class Engine:
     ) -> None:
         """clock: seconds; what the deadlines of requests refer to."""
         self.plan = config.resolve(checkpoint.config)
-        self.cache = page_cache(self.plan)
+        self.cache = page_cache(self.plan, clock)
         self.scheduler = Scheduler(self.cache, self.plan)
         self.runner = Runner(checkpoint, self.plan)
         self._fingerprint = checkpoint.fingerprint
@@ -121,10 +121,10 @@ class Engine:
             self.scheduler.stats.stalls += 1
 
 
-def page_cache(plan: EnginePlan) -> PageCache:
+def page_cache(plan: EnginePlan, clock: Callable[[], float]) -> PageCache:
     """The empty cache that a plan asks for."""
     if not plan.prefix_cache:
         return UncachedPages(plan.num_pages, plan.page_size)
-    policy = make_policy(plan.eviction, plan.num_pages, time.monotonic)
-    cache = PrefixCache(plan.num_pages, plan.page_size, policy, clock=time.monotonic)
+    policy = make_policy(plan.eviction, plan.num_pages, clock)
+    cache = PrefixCache(plan.num_pages, plan.page_size, policy, clock=clock)
     return PublicPrefixCache(cache, plan.public_prefixes) if plan.public_prefixes else cache

@@ -115,7 +115,6 @@ class Request:
     accepted_tokens: int = 0
     history: TokenHistory | None = None  # the sampler's, once it needs one
     prompt_logprobs: list[TokenLogprob] = field(default_factory=list)
-    ended: bool = False
     joined: Request | None = None  # it waits for this one to compute its first joined_length tokens
     joined_length: int = 0
     joined_at: int | None = None  # the step at which it began to wait for anybody

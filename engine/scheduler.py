@@ -14,7 +14,6 @@ model gives it, and what replaces it is distributed as the rest.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -58,7 +57,8 @@ class Scheduler:
             by_prefix=plan.schedule == "lpm" and plan.prefix_cache,
         )
         self._running: list[Request] = []  # in order of admission
-        self._deadlines: list[tuple[float, int, Request]] = []  # a heap; of ended ones, too
+        self._step: dict[Request, ScheduledRequest] = {}  # that is being decided
+        self._timed: set[Request] = set()  # those with a deadline, until they end
         self._events: list[TokenEvent] = []  # of requests that ended outside a step's forward
         self._state = 0  # counts what may have changed a prefix's length in the cache
         self.stats = EngineStats()
@@ -92,7 +92,7 @@ class Scheduler:
         for request in requests:
             request.queued_at = now
             if request.deadline is not None:
-                heapq.heappush(self._deadlines, (request.deadline, request.id, request))
+                self._timed.add(request)
             self._line.add(request)
             self._observe(request, Signal.QUEUED)
 
@@ -106,16 +106,16 @@ class Scheduler:
     def schedule(self, now: float) -> list[ScheduledRequest]:
         """Decide the next step and take the pages it writes; [] when nothing can run."""
         self._expire(now)
+        self._step = {}
         talking = [r for r in self._running if r.num_behind == 1]
         budget = self._plan.max_mixed_tokens if talking else self._plan.max_step_tokens
-        scheduled = [item for r in talking if (item := self._go_on(r)) is not None]
-        scheduled = [item for item in scheduled if item.request.allocation is not None]
-        budget -= len(scheduled)
-        scheduled += self._prefill(budget, now)
-        scheduled = [item for item in scheduled if item.request.allocation is not None]
-        budget -= sum(item.num_tokens for item in scheduled if item.request not in talking)
-        self._draft([item for item in scheduled if item.samples], budget)
-        return scheduled
+        for request in talking:
+            # Another may have taken its pages, or it gives them up itself.
+            if request.allocation is not None and self._grow(request):
+                self._step[request] = ScheduledRequest(request, 1)
+        budget = self._prefill(budget - len(self._step), now)
+        self._draft(budget)
+        return list(self._step.values())
 
     def update(
         self, scheduled: Sequence[ScheduledRequest], results: Sequence[RequestResult]
@@ -139,60 +139,55 @@ class Scheduler:
     def waits(self) -> list[Wait]:
         """What each request waits for, those that run included."""
         available = self._cache.num_free_pages + self._cache.num_evictable_pages
-        waiting = [(request, self._joins(request)) for request in self._line]
-        return waits_of(waiting, self._running, self._plan, available)
+        return waits_of(list(self._line), self._running, self._plan, available)
 
     def _expire(self, now: float) -> None:
         """End the requests whose time is over."""
-        while self._deadlines and self._deadlines[0][0] <= now:
-            request = heapq.heappop(self._deadlines)[2]
-            if not request.ended:
-                self._finish(request, FinishReason.DEADLINE)
+        over = [r for r in self._timed if r.deadline is not None and r.deadline <= now]
+        for request in sorted(over, key=lambda r: r.id):
+            self._finish(request, FinishReason.DEADLINE)
 
-    def _go_on(self, request: Request) -> ScheduledRequest | None:
-        """The next token of a talking request, unless it has to make room for another."""
-        if request.allocation is None or not self._grow(request):
-            return None  # preempted to make room for an older one, or by itself
-        return ScheduledRequest(request, 1)
-
-    def _prefill(self, budget: int, now: float) -> list[ScheduledRequest]:
-        """Chunks of those that are behind, and of newly admitted ones.
+    def _prefill(self, budget: int, now: float) -> int:
+        """Chunks of those that are behind, and of newly admitted ones; what is left of the budget.
 
         The first has half of the budget at least; the rest goes to whoever has least to compute,
         so that a turn with a long history in the cache does not wait for a long new prompt.
         """
-        behind = sorted((r for r in self._running if r.num_behind > 1), key=lambda r: -r.priority)
+        behind = self._behind()
         while behind and budget > 0 and self._line.priority > behind[0].priority:
-            urgent = self._admit(now)
-            if urgent is None:
+            if self._admit(now) is None:
                 break
-            behind = [urgent, *(r for r in behind if r.allocation is not None)]
-        items: list[ScheduledRequest] = []
-        kept = 0
-        if behind:
-            kept = self._plan.chunk(behind[0].num_computed, behind[0].num_behind, budget)[1]
+            behind = self._behind()
+        first, kept = behind[0] if behind else None, 0
+        if first is not None:
+            kept = self._plan.chunk(first.num_computed, first.num_behind, budget)[1]
             kept = min(kept, -(-budget // 2))
         rest = budget - kept
         for request in sorted(behind[1:], key=lambda r: (-r.priority, r.num_behind)):
-            rest -= self._chunk(request, rest, items)
+            rest -= self._chunk(request, rest)
         while rest > 0 and (admitted := self._admit(now)) is not None:
-            # Who made room for it may be admitted again in this very step.
-            items = [item for item in items if item.request.allocation is not None]
-            rest -= self._chunk(admitted, rest, items)
-        if behind and behind[0].allocation is not None:
-            self._chunk(behind[0], kept + rest, items)
-        return items
+            rest -= self._chunk(admitted, rest)
+        if first is None or first.allocation is None or first in self._step:
+            return rest + kept  # it made room for somebody, and may have been admitted again
+        return rest + kept - self._chunk(first, rest + kept)
 
-    def _chunk(self, request: Request, budget: int, items: list[ScheduledRequest]) -> int:
+    def _behind(self) -> list[Request]:
+        """Those that run and have nothing to do in this step yet, by priority and admission."""
+        idle = (r for r in self._running if r not in self._step)
+        return sorted(idle, key=lambda r: -r.priority)
+
+    def _chunk(self, request: Request, budget: int) -> int:
         """As much of a request's tokens as the budget admits; returns what of it is used."""
         if budget <= 0:
             return 0
+        assert request not in self._step
         count, cost = self._plan.chunk(request.num_computed, request.num_behind, budget)
-        items.append(ScheduledRequest(request, count))
+        self._step[request] = ScheduledRequest(request, count)
         return cost
 
-    def _draft(self, sampling: list[ScheduledRequest], budget: int) -> None:
+    def _draft(self, budget: int) -> None:
         """Let those that sample guess, as far as there are rows and pages that nobody needs."""
+        sampling = [item for item in self._step.values() if item.samples]
         budget = min(budget, self._plan.max_draft_tokens)
         for index, item in enumerate(sampling):
             request = item.request
@@ -212,9 +207,7 @@ class Scheduler:
         request, held = item.request, verified(item.draft, sampled)
         if item.draft:
             request.draft_tokens += len(item.draft)
-            request.accepted_tokens += held
             self.stats.draft_tokens += len(item.draft)
-            self.stats.accepted_tokens += held
             if request.lookup is not None:
                 request.lookup.report(len(item.draft), held)
         for index, sample in enumerate(sampled[: held + 1]):
@@ -223,6 +216,8 @@ class Scheduler:
                     self._finish(request, FinishReason.FAILED, error=_why_not(request, sample))
                 return
             request.num_computed += index > 0
+            request.accepted_tokens += index < held
+            self.stats.accepted_tokens += index < held
             if self._take(request, sample):
                 return
 
@@ -305,6 +300,11 @@ class Scheduler:
     def _grow(self, request: Request) -> bool:
         """Pages for all of the request's tokens, preempting others until there is room."""
         assert request.allocation is not None
+        if self._cache.extend(request.allocation, len(request.tokens)):
+            return True
+        for other in self._running:  # what drafts took that did not hold
+            assert other.allocation is not None
+            self._cache.trim(other.allocation, len(other.tokens))
         while not self._cache.extend(request.allocation, len(request.tokens)):
             victim = self._victim()
             assert victim is not None
@@ -319,6 +319,7 @@ class Scheduler:
 
     def _preempt(self, request: Request) -> None:
         """Give the pages back through the tree and queue again; usually a hit pays for it."""
+        self._step.pop(request, None)
         self._release(request)
         request.num_computed = 0
         self._line.put_back(request)
@@ -349,7 +350,7 @@ class Scheduler:
             self._line.remove(request)
         if request.num_cached is not None:
             self._observe(request, Signal.FINISHED)
-        request.ended = True
+        self._timed.discard(request)
         self.stats.finish(request, reason)
         self._events.append(
             replace(

@@ -21,20 +21,21 @@ class Wait:
 
 
 def waits_of(
-    waiting: Sequence[tuple[Request, bool]],
+    waiting: Sequence[Request],
     running: Sequence[Request],
     plan: EnginePlan,
     num_available: int,
 ) -> list[Wait]:
-    """Of the waiting in the order of their line, each with whether it joins another; then the rest.
+    """Of the waiting in the order of their line, then of those that run.
 
     num_available: pages that are free, or free on demand.
     """
     waits = []
-    for index, (request, joins) in enumerate(waiting):
+    for index, request in enumerate(waiting):
+        other = request.joined
         needed = -(-len(request.tokens) // plan.page_size)
-        if joins and request.joined is not None:
-            why = f"waits for request {request.joined.id}, which computes its prompt"
+        if other is not None and other in running and other.num_computed < request.joined_length:
+            why = f"waits for request {other.id}, which computes its prompt"
         elif len(running) >= plan.max_running:
             why = f"waits for a place: {len(running)} of {plan.max_running} requests run"
         else:

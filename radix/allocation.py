@@ -132,6 +132,9 @@ class PageCache(Protocol):
     def extend(self, allocation: Allocation, num_tokens: int) -> bool:
         """Cover `num_tokens` positions; False when there is no room now."""
 
+    def trim(self, allocation: Allocation, num_tokens: int) -> None:
+        """Give back the private pages that lie beyond `num_tokens` positions."""
+
     def commit(self, allocation: Allocation, tokens: Tokens) -> int:
         """Share the computed `tokens`; returns how many were new."""
 

@@ -188,6 +188,13 @@ class PrefixCache:
         allocation.pages += self._pool.take(needed)
         return True
 
+    def trim(self, allocation: Allocation, num_tokens: int) -> None:
+        """Give back the private pages that lie beyond `num_tokens` positions, computed or not."""
+        assert allocation in self._live, "the allocation was released"
+        kept = max(-(-num_tokens // self.page_size), allocation.num_shared)
+        self._pool.drop(allocation.pages[kept:])
+        del allocation.pages[kept:]
+
     def commit(self, allocation: Allocation, tokens: Tokens) -> int:
         """Share the K/V of `tokens`, all of them computed; returns how many were new.
 

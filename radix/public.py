@@ -153,6 +153,16 @@ class PublicPrefixCache:
         self._join(allocation)
         return True
 
+    def trim(self, allocation: Allocation, num_tokens: int) -> None:
+        """As PrefixCache.trim; the pages of a public prefix stay."""
+        parts = self._parts.get(allocation)
+        if parts is None:
+            self._cache.trim(allocation, num_tokens)
+            return
+        parts.take_over_copies(allocation)
+        self._cache.trim(parts.private, max(num_tokens - parts.border, 1))
+        self._join(allocation)
+
     def commit(self, allocation: Allocation, tokens: Tokens) -> int:
         """As PrefixCache.commit; what belongs to the public prefix becomes shared by all."""
         parts = self._parts.get(allocation)

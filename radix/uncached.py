@@ -61,6 +61,13 @@ class UncachedPages:
         allocation.pages += self._pool.take(needed)
         return True
 
+    def trim(self, allocation: Allocation, num_tokens: int) -> None:
+        """Give back the pages that lie beyond `num_tokens` positions."""
+        assert allocation in self._live, "the allocation was released"
+        kept = -(-num_tokens // self.page_size)
+        self._pool.drop(allocation.pages[kept:])
+        del allocation.pages[kept:]
+
     def commit(self, allocation: Allocation, tokens: Tokens) -> int:
         """Nothing becomes shared: 0."""
         assert allocation in self._live, "the allocation was released"

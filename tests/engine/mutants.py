@@ -37,14 +37,14 @@ MUTANTS = (
     Mutant(
         "a deadline ends nobody",
         "scheduler",
-        "while self._deadlines and self._deadlines[0][0] <= now:",
-        "while self._deadlines and self._deadlines[0][0] <= now - 3:",
+        "r.deadline is not None and r.deadline <= now]",
+        "r.deadline is not None and r.deadline <= now - 3]",
     ),
     Mutant(
         "who has ended can expire",
         "scheduler",
-        "if not request.ended:",
-        "if True:",
+        "        self._timed.discard(request)\n",
+        "",
     ),
     Mutant(
         "siblings are taken in part",
@@ -119,6 +119,12 @@ MUTANTS = (
         "            for line in self._lines[priority].values():\n                place =",
         "for priority in sorted(self._lines):\n"
         "            for line in self._lines[priority].values():\n                place =",
+    ),
+    Mutant(
+        "who made room is computed twice",
+        "scheduler",
+        "        self._step.pop(request, None)\n",
+        "",
     ),
     Mutant(
         "a preempted request is forgotten",

@@ -57,7 +57,7 @@ def test_public_prefix_is_shared_and_nothing_else(tiny: Checkpoint) -> None:
 def test_tenants_of_a_public_prefix_side_by_side(tiny: Checkpoint) -> None:
     """Several tenants in one small pool, preempted and resumed, are answered as if alone."""
     engine = make_engine(
-        tiny, public_prefixes=(SYSTEM,), page_size=8, pool_tokens=240, max_step_tokens=32
+        tiny, public_prefixes=(SYSTEM,), page_size=8, pool_tokens=184, max_step_tokens=32
     )
     naive = make_engine(tiny, prefix_cache=False)
     prompts = [[*SYSTEM, *random.Random(i).choices(range(250), k=30)] for i in range(6)]

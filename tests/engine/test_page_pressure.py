@@ -207,6 +207,26 @@ def test_siblings_share_a_prefill(tiny: Checkpoint, naive: Engine) -> None:
         assert outcomes[i].tokens == alone.tokens
 
 
+def test_pages_of_wrong_guesses_preempt_nobody(tiny: Checkpoint, naive: Engine) -> None:
+    """What a draft took and did not need is given back before anybody has to make room."""
+    engine = make_engine(tiny, page_size=1, pool_tokens=100, max_running=2)
+    requests = [Request(i, prompt(30, seed=i), greedy(20)) for i in range(2)]
+    requests[0].lookup = Wrong()
+    outcomes = run(engine, requests)
+    assert requests[0].draft_tokens > 100
+    assert engine.scheduler.stats.preemptions == 0
+    for i in range(2):
+        assert outcomes[i].tokens == answer(naive, prompt(30, seed=i), greedy(20)).tokens
+
+
+class Wrong(PromptLookup):
+    """Guesses as much as it may, and never right."""
+
+    def propose(self, tokens: Sequence[int], limit: int) -> list[int]:
+        """Tokens that the model hardly says."""
+        return [255 - tokens[-1] % 2] * limit
+
+
 @pytest.mark.parametrize("pool_tokens", range(84, 132, 4))
 def test_who_made_room_is_computed_once(tiny: Checkpoint, naive: Engine, pool_tokens: int) -> None:
     """A short answer, preempted with a long one for an urgent request, may go on in that step."""

@@ -247,6 +247,24 @@ def test_what_can_be_evicted_counts_as_spared() -> None:
     assert cache.num_evictable_pages + cache.num_free_pages == 1
 
 
+@pytest.mark.parametrize("kind", [PrefixCache, UncachedPages])
+def test_pages_beyond_the_tokens_go_back(kind: type[PrefixCache] | type[UncachedPages]) -> None:
+    """What was taken for guesses is given back; what is committed or still needed stays."""
+    cache = kind(8, 4)
+    request = cache.allocate([1] * 10)
+    assert request is not None
+    cache.commit(request, [1] * 10)
+    assert cache.extend(request, 30)
+    assert cache.num_free_pages == 0
+    for num_tokens, free in ((30, 0), (28, 1), (13, 4), (12, 5)):
+        cache.trim(request, num_tokens)
+        assert cache.num_free_pages == free
+        cache.check()
+    assert cache.extend(request, 13)
+    cache.release(request)
+    cache.check()
+
+
 @pytest.mark.parametrize("leave", [1, 2, 4, 5, 11, 20])
 def test_more_of_a_prompt_may_be_computed_again(leave: int) -> None:
     """The last `leave` tokens are not taken from the cache, and their duplicates go back."""

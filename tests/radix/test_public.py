@@ -59,6 +59,20 @@ def test_tokens_to_compute_may_reach_into_the_prefix(leave: int, cached: int) ->
     assert cache.match(prompt, B).length == len(SYSTEM)
 
 
+def test_pages_for_guesses_go_back() -> None:
+    """Those of the private part, down to what its tokens need; the public part stays whole."""
+    cache, prompt = _cache(), [*SYSTEM, 1, 2, 3]
+    request = cache.allocate(prompt, A)
+    assert request is not None
+    assert cache.extend(request, 40)
+    cache.trim(request, len(prompt))
+    cache.check()
+    assert len(request.pages) == 6
+    cache.trim(request, 1)
+    cache.check()
+    assert len(request.pages) == 6
+
+
 def test_without_a_declaration_nothing_is_shared() -> None:
     """The control: the same system prompt, not declared, stays each tenant's own."""
     cache, prompt = _cache(prefixes=()), [*SYSTEM, 1, 2, 3]
