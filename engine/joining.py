@@ -35,6 +35,7 @@ def shares_next(running: Request, waiting: Request) -> bool:
     known, tokens = running.num_computed, waiting.tokens
     return (
         running.namespace == waiting.namespace
+        and running.priority >= waiting.priority  # a lower one may have to make room itself
         and known < min(running.num_prompt, len(tokens)) - 1
         and running.tokens[known] == tokens[known]
         and running.tokens[:known] == tokens[:known]

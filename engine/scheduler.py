@@ -155,9 +155,10 @@ class Scheduler:
         """
         behind = self._behind()
         while behind and budget > 0 and self._line.priority > behind[0].priority:
-            if self._admit(now) is None:
+            admitted = self._admit(now)
+            behind = self._behind()  # some may have made room, even in vain
+            if admitted is None:
                 break
-            behind = self._behind()
         first, kept = behind[0] if behind else None, 0
         if first is not None:
             kept = self._plan.chunk(first.num_computed, first.num_behind, budget)[1]

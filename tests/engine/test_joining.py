@@ -69,6 +69,19 @@ def test_joined_request_goes_on_when_the_other_is_cancelled(tiny: Checkpoint) ->
     assert outcomes[1].tokens == answer(make_engine(tiny, prefix_cache=False), prompt(100)).tokens
 
 
+def test_nobody_waits_for_a_lower_priority(tiny: Checkpoint) -> None:
+    """It goes first and computes the rest itself, for the other might be preempted for others."""
+    engine = make_engine(tiny, max_step_tokens=16, page_size=8)
+    engine.submit(Request(0, prompt(100), GREEDY))
+    engine.step()
+    urgent = Request(1, prompt(100), GREEDY, priority=1)
+    engine.submit(urgent)
+    engine.step()
+    assert urgent.num_cached is not None
+    assert 0 < urgent.num_cached < 17
+    run(engine, [])
+
+
 def test_wait_is_bounded(tiny: Checkpoint) -> None:
     """Another that makes no progress is waited for during MAX_JOIN_STEPS steps, then no more."""
     engine = make_engine(tiny, max_step_tokens=16, page_size=8)

@@ -209,14 +209,15 @@ def test_siblings_share_a_prefill(tiny: Checkpoint, naive: Engine) -> None:
 
 def test_pages_of_wrong_guesses_preempt_nobody(tiny: Checkpoint, naive: Engine) -> None:
     """What a draft took and did not need is given back before anybody has to make room."""
-    engine = make_engine(tiny, page_size=1, pool_tokens=100, max_running=2)
-    requests = [Request(i, prompt(30, seed=i), greedy(20)) for i in range(2)]
+    engine = make_engine(tiny, page_size=1, pool_tokens=102, max_running=2)
+    lengths = (50, 20)
+    requests = [Request(i, prompt(30, seed=i), greedy(n)) for i, n in enumerate(lengths)]
     requests[0].lookup = Wrong()
     outcomes = run(engine, requests)
     assert requests[0].draft_tokens > 100
     assert engine.scheduler.stats.preemptions == 0
-    for i in range(2):
-        assert outcomes[i].tokens == answer(naive, prompt(30, seed=i), greedy(20)).tokens
+    for i, n in enumerate(lengths):
+        assert outcomes[i].tokens == answer(naive, prompt(30, seed=i), greedy(n)).tokens
 
 
 class Wrong(PromptLookup):
