@@ -85,9 +85,9 @@ def gap_lines(result: Gaps) -> Iterator[str]:
     """The pauses of an answer."""
     yield (
         f"gaps: a prompt of {result.prompt_tokens:,} tokens takes {result.prompt_alone_ms:,.0f} ms"
-        f" alone, in {result.chunks} chunks of {result.budget_ms:.0f} ms"
+        f" alone, in {result.chunks} chunks; a chunk alone and a token alone {result.budget_ms:.0f}"
     )
-    yield "  between an answer's tokens, ms    before    p50       p99       longest   p99 / chunk"
+    yield "  between an answer's tokens, ms    before    p50       p99       longest   p99 / both"
     for arm in result.arms:
         during = arm.gaps_ms
         yield (
