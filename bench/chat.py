@@ -19,14 +19,13 @@ from dataclasses import dataclass
 
 import click
 
+from radixchat.bench.bench_model import greedy, load_model
 from radixchat.bench.provenance import commit, machine
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
-from radixchat.engine.errors import ModelLoadError
-from radixchat.engine.model_store import DEFAULT_MODEL, ModelStore
+from radixchat.engine.model_store import DEFAULT_MODEL
 from radixchat.engine.request import Request
-from radixchat.engine.sampling_params import SamplingParams
-from radixchat.engine.weights import Checkpoint, load_checkpoint
+from radixchat.engine.weights import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,8 @@ class TurnCost:
 
 def run_turn(engine: Engine, prompt: list[int], answer: int, request_id: int) -> TurnCost:
     """Answer one prompt alone."""
-    sampling = SamplingParams(temperature=0, max_tokens=answer)
     started = time.perf_counter()
-    engine.submit(Request(request_id, list(prompt), sampling))
+    engine.submit(Request(request_id, list(prompt), greedy(answer)))
     tokens: list[int] = []
     arrivals: list[float] = []
     cached = 0
@@ -120,13 +118,7 @@ def converse(checkpoint: Checkpoint, turns: int, new_tokens: int, answer: int, s
 @click.option("--seed", type=int, default=0, show_default=True)
 def main(model: str, turns: int, new_tokens: int, answer: int, seed: int) -> None:
     """Load the model and run."""
-    path = ModelStore.default().find(model)
-    if path is None:
-        raise click.ClickException(f"{model} is not installed: radixchat models pull {model}")
-    try:
-        converse(load_checkpoint(path), turns, new_tokens, answer, seed)
-    except ModelLoadError as error:
-        raise click.ClickException(str(error)) from error
+    converse(load_model(model), turns, new_tokens, answer, seed)
 
 
 if __name__ == "__main__":
