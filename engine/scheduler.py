@@ -256,15 +256,17 @@ class Scheduler:
 
     def _admit(self, now: float) -> Request | None:
         """Run the next in line, if pages and a place are there or may be taken from others."""
+        victim = self._victim()
+        full = len(self._running) >= self._plan.max_running
+        if full and victim is not None and victim.priority >= self._line.priority:
+            return None  # the usual case of a busy engine: nobody has to be compared
         request = self._line.next(self._state, self._joins)
-        while request is not None:
-            if self._place_for(request, now):
-                return request
-            victim = self._victim()
+        while request is not None and not self._place_for(request, now):
             if victim is None or victim.priority >= request.priority:
                 return None
             self._preempt(victim)
-        return None
+            victim = self._victim()
+        return request
 
     def _place_for(self, request: Request, now: float) -> bool:
         if len(self._running) >= self._plan.max_running:

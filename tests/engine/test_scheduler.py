@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import random
 from collections.abc import Sequence
@@ -260,3 +261,18 @@ def test_those_who_run_can_grow_before_another_is_admitted(tiny: Checkpoint) -> 
     assert engine.cache.num_free_pages == 13
     run(engine, [])
     assert engine.scheduler.stats.preemptions == 0
+
+
+@pytest.mark.parametrize("places", [2, 5, 40])
+def test_steps_are_those_of_a_list_of_jobs_on_so_many_machines(
+    tiny: Checkpoint, places: int
+) -> None:
+    """Orca: who is done makes room in the next step, so no place is empty while somebody waits."""
+    lengths = random.Random(places).choices(range(1, 60), k=40)
+    engine = make_engine(tiny, max_running=places, max_step_tokens=200, schedule="fcfs")
+    run(engine, [Request(i, [i], replace(GREEDY, max_tokens=n)) for i, n in enumerate(lengths)])
+    free = [0] * places
+    for length in lengths:
+        heapq.heapreplace(free, free[0] + length)
+    assert engine.scheduler.stats.steps == max(free)
+    assert max(lengths) <= max(free) <= 1.05 * (sum(lengths) / places + max(lengths))
