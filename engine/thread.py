@@ -83,7 +83,8 @@ class EngineThread:
 
         Several are submitted together, all or none. Leaving the iteration early cancels what
         still runs; what was computed stays in the cache. Raises EngineStopped; PromptTooLong and
-        EngineOverloaded as Engine.submit does; and the error of a request that fails.
+        EngineOverloaded as Engine.submit does, and the error of a request that fails, after its
+        last event.
         """
         if self._stopped is not None:
             raise self._stopped
@@ -100,9 +101,9 @@ class EngineThread:
                     raise event
                 if event.finish is not None:
                     running.remove(event.request_id)
+                yield event
                 if event.error is not None:
                     raise event.error
-                yield event
         finally:
             for request in requests:
                 del self._streams[request.id]

@@ -94,6 +94,7 @@ class RunningResponse:
         self._text: list[str] = []
         self._ids = AnswerIds(tokenizer)
         self._num_kept: int | None = None
+        self._usage: Usage | None = None
         self._stop: str | None = None
         self._token_texts = TokenTexts(tokenizer)
         self._logprobs: list[OutputLogprob] = []
@@ -132,7 +133,7 @@ class RunningResponse:
         try:
             done = await self._generate()
         except Exception as failure:  # noqa: BLE001 - a bug ends this response, and no other
-            done = self._done("failed", None, None, self._explain(failure))
+            done = self._done("failed", None, self._explain(failure))
         finally:
             keeper.cancel()
             await asyncio.wait({keeper})
@@ -146,7 +147,7 @@ class RunningResponse:
         """Run the request to its end, whichever it is."""
         self._submitted_at = time.perf_counter()
         if self._cancelled:
-            return self._done("incomplete", "interrupted", None)
+            return self._done("incomplete", "interrupted")
         stream = self._engine.generate(self._request)
         event: TokenEvent | None = None
         async with contextlib.aclosing(stream):
@@ -155,7 +156,7 @@ class RunningResponse:
         assert event is not None, "the engine's last event says how the request ended"
         assert event.finish is not None
         status, reason = _OUTCOMES[event.finish]
-        done = self._done(status, reason, event.usage)
+        done = self._done(status, reason)
         return replace(done, miss=await self._find_miss(event.usage))
 
     async def _find_miss(self, usage: Usage | None) -> MissReport | None:
@@ -184,7 +185,7 @@ class RunningResponse:
         if event.logprob is not None:
             self._logprobs.append(self._token_texts.output_logprob(event.logprob))
         if event.finish is not None:
-            self._num_kept, self._stop = event.num_kept, event.stop
+            self._num_kept, self._stop, self._usage = event.num_kept, event.stop, event.usage
         if event.text:
             self._text.append(event.text)
             self._publish(OutputTextDelta(self.id, event.text))
@@ -205,10 +206,10 @@ class RunningResponse:
                 _LOGGER.exception("response %s: a part of the answer was not saved", self.id)
 
     def _done(
-        self, status: str, reason: str | None, usage: Usage | None, error: ErrorInfo | None = None
+        self, status: str, reason: str | None, error: ErrorInfo | None = None
     ) -> ResponseDone:
         answer, input_tokens = self.answer, len(self._prompt_ids)
-        usage = usage or Usage(input_tokens, 0, 0, len(self._ids.sampled))
+        usage = self._usage or Usage(input_tokens, 0, 0, len(self._ids.sampled))
         asked_logprobs = self._request.sampling.logprobs is not None
         return ResponseDone(
             conversation=self._conversation,

@@ -184,6 +184,12 @@ def test_options_that_no_token_satisfies_fail_that_answer_only(settings: LocalSe
         assert done.status == "failed"
         assert done.error is not None
         assert done.error.code == "invalid_value"
+        said = replace(options, stop=("y esx",), bad_words=("es",))
+        said = replace(said, response_format=ResponseFormat("choice", '["y es"]'))
+        done = await finish(service.send(conversation, "Yes?", said))
+        assert (done.status, done.output_text) == ("failed", "y e")
+        assert done.usage.cached_tokens > 0
+        assert done.usage.output_tokens == 3
         done = await finish(service.send(conversation, "Yes?", options))
         assert (done.status, done.output_text) == ("completed", "yes")
 
