@@ -59,7 +59,7 @@ def _add(logits: Tensor, parts: Sequence[tuple[int, Amounts]]) -> None:
 
 
 def _penalise_repetition(logits: Tensor, edits: Sequence[tuple[int, LogitEdits]]) -> None:
-    """Keskar et al. 2019. An id may be there twice: both write the same number."""
+    """Keskar et al. 2019; the ids of a row are distinct."""
     where = _entries(logits, [(row, edit.repeated) for row, edit in edits])
     if where is not None:
         penalty = torch.tensor(

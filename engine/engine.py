@@ -1,6 +1,6 @@
 """`Engine`: submit, cancel, step. Synchronous, no I/O, no thread: whoever holds it drives it.
 
-Knows tokens, not text: no tokenizer, no template, no conversation.
+Knows no tokenizer, no template and no conversation; a request brings what makes its text.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Engine:
         return events
 
     def waits(self) -> list[Wait]:
-        """What each request that is not computed in the next step waits for."""
+        """What each request waits for, those that run included."""
         return self.scheduler.waits()
 
     def _watch(self, *, moved: bool) -> None:
