@@ -165,16 +165,21 @@ class OptionReader:
     def close(self) -> None:
         """End the compiler's workers; no answer with a format may be running."""
         made = self._compiler
-        if made is not None and made.done() and not made.cancelled() and not made.exception():
+        if made is not None and made.done() and not _has_failed(made):
             made.result().close()
 
     async def _compile(self, wanted: ResponseFormat) -> Grammar:
-        if self._compiler is None:
+        # One that could not be made (no memory, no thread) is made for the next who asks.
+        if self._compiler is None or _has_failed(self._compiler):
             making = asyncio.to_thread(GrammarCompiler, self._tokenizer, self._vocab_size)
             self._compiler = asyncio.create_task(making)
         # Shielded: one who leaves does not take it from another who waits for it too.
         compiler = await asyncio.shield(self._compiler)
         return await asyncio.to_thread(compiler.compile, wanted.kind, wanted.value)
+
+
+def _has_failed(making: asyncio.Task[GrammarCompiler]) -> bool:
+    return making.done() and (making.cancelled() or making.exception() is not None)
 
 
 def check_options(options: ResponseOptions, vocab_size: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from radixchat.engine import grammar_vocabulary
 from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.request import Request
 from radixchat.engine.tokenizer import Tokenizer
@@ -236,3 +237,26 @@ def test_each_answer_has_a_grammar_of_its_own(tokenizer: Tokenizer) -> None:
 def test_a_reader_without_a_grammar_closes(tokenizer: Tokenizer) -> None:
     """There is nothing to end."""
     OptionReader(tokenizer, VOCABULARY).close()
+
+
+def test_a_compiler_that_could_not_be_made_is_made_for_the_next(
+    tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked meanwhile is told; and a reader with none closes."""
+    options = replace(PLAIN, response_format=ResponseFormat("regex", "ab"))
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    async def main() -> None:
+        reader = OptionReader(tokenizer, VOCABULARY)
+        with monkeypatch.context() as broken:
+            broken.setattr(grammar_vocabulary, "LLTokenizer", no_memory)
+            asked = (reader.read(options) for _ in range(2))
+            failures = await asyncio.gather(*asked, return_exceptions=True)
+            assert [type(failure) for failure in failures] == [MemoryError, MemoryError]
+        reader.close()
+        assert (await reader.read(options)).grammar is not None
+        reader.close()
+
+    asyncio.run(main())
