@@ -19,8 +19,8 @@ from radixchat.engine.template import ChatTemplate
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint, load_checkpoint
+from radixchat.server.option_reader import OptionReader
 from radixchat.server.prompt import PromptBuilder
-from radixchat.server.sampling import OptionReader
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
 

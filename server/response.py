@@ -33,7 +33,7 @@ from radixchat.server.protocol import (
     ResponseUsage,
     describe_error,
 )
-from radixchat.server.token_text import TokenTexts
+from radixchat.server.token_texts import TokenTexts
 
 # A crash loses at most this much of an answer; one small transaction each, whatever the speed.
 PARTIAL_INTERVAL_S = 0.5

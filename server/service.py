@@ -26,6 +26,7 @@ from radixchat.server.comparison import closest, load_comparisons
 from radixchat.server.conversation import Conversation, common_prefix
 from radixchat.server.message import Answer
 from radixchat.server.miss import AskedPrompt, explain_miss
+from radixchat.server.option_reader import AnswerTerms, OptionReader
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import (
     MessageView,
@@ -37,7 +38,6 @@ from radixchat.server.protocol import (
 )
 from radixchat.server.response import RunningResponse
 from radixchat.server.rows import Outcome
-from radixchat.server.sampling import AnswerTerms, OptionReader
 from radixchat.server.store import Store
 from radixchat.server.truncation import prompt_limit
 from radixchat.server.turn import Turn, another_answer, next_turn

@@ -15,7 +15,7 @@ from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.value_types import MAX_BIAS
 from radixchat.engine.errors import InvalidSamplingParams
 from radixchat.engine.sampling_params import SamplingParams
-from radixchat.server import sampling
+from radixchat.server import option_reader
 from radixchat.server.protocol import ResponseFormat
 from radixchat.tests.chat_cli.test_chat_command import settings_of, write_config
 from radixchat.tests.chat_cli.test_named_option import complaint
@@ -135,8 +135,8 @@ def test_stop_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_limits_of_texts() -> None:
     """More or longer texts than the service takes are refused before the model is loaded."""
-    assert (MAX_STOPS, MAX_BAD_WORDS) == (sampling.MAX_STOPS, sampling.MAX_BAD_WORDS)
-    assert (MAX_CHARACTERS, MAX_BIAS) == (sampling.MAX_CHARACTERS, 100)
+    assert (MAX_STOPS, MAX_BAD_WORDS) == (option_reader.MAX_STOPS, option_reader.MAX_BAD_WORDS)
+    assert (MAX_CHARACTERS, MAX_BIAS) == (option_reader.MAX_CHARACTERS, 100)
     stops = ["--stop", "x" * MAX_CHARACTERS] * MAX_STOPS
     assert len(settings_of(*stops).answer.stop) == MAX_STOPS
     assert "--stop has 17 texts; at most 16 would do" in complaint(*stops, "--stop", "y")

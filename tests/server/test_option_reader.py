@@ -15,8 +15,8 @@ from radixchat.engine import grammar_vocabulary
 from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.request import Request
 from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.option_reader import AnswerTerms, OptionReader
 from radixchat.server.protocol import ResponseFormat, ResponseOptions
-from radixchat.server.sampling import AnswerTerms, OptionReader
 from radixchat.tests.engine.vocabularies import byte_level_fields, sentencepiece_fields
 from radixchat.tests.tiny_model import VOCABULARY
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.protocol import OutputLogprob
-from radixchat.server.token_text import TokenTexts
+from radixchat.server.token_texts import TokenTexts
 from radixchat.tests.engine.vocabularies import byte_characters, byte_level_fields
 
 TOKENIZER = Tokenizer.from_gguf(byte_level_fields())
