@@ -6,7 +6,7 @@ Knows no weights and no tree; built from the scheduler's decision, thrown away a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,12 +21,13 @@ from radixchat.kernels import ops
 class ScheduledRequest:
     """A request and how many of its tokens, from num_computed on, this step computes.
 
-    draft: guessed tokens that are computed after them; only where it `samples`.
+    draft: tokens that are computed after them, only where it `samples`; `guessed`, or forced.
     """
 
     request: Request
     num_tokens: int
-    draft: list[int] = field(default_factory=list)
+    draft: tuple[int, ...] = ()
+    guessed: bool = False
 
     @property
     def samples(self) -> bool:
@@ -94,7 +95,7 @@ def build_batch(scheduled: Sequence[ScheduledRequest], page_size: int, device: s
         where = torch.arange(start, end)
         slots.append(table[where // page_size] * page_size + where % page_size)
         first_row = len(tokens) - start
-        tokens += request.tokens[start : start + item.num_tokens] + item.draft
+        tokens += [*request.tokens[start : start + item.num_tokens], *item.draft]
         positions += range(start, end)
         query_starts.append(len(tokens))
         kv_lengths.append(end)

@@ -36,6 +36,7 @@ _AT_LEAST_ONE = (
     "max_running",
     "max_step_tokens",
     "max_mixed_tokens",
+    "max_waiting",
     "max_overtaken",
 )
 
@@ -77,9 +78,8 @@ class EngineConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be 1 or more")
-        for name in ("max_waiting", "max_draft_tokens"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be 0 or more")
+        if self.max_draft_tokens < 0:
+            raise ConfigError(f"max_draft_tokens is {self.max_draft_tokens}; it must be 0 or more")
         if self.threads is not None and self.threads > MAX_THREADS:
             raise ConfigError(f"threads is {self.threads}; allowed: 1 to {MAX_THREADS}")
         for name in ("max_step_tokens", "max_mixed_tokens"):
@@ -209,11 +209,17 @@ class EnginePlan:
         cache = (
             f"prefix cache, {self.eviction} eviction" if self.prefix_cache else "no prefix cache"
         )
+        order = "first come, first served"
+        if self.schedule == "lpm" and self.prefix_cache:
+            order = "longest prefix first"
+            if self.max_overtaken is not None:
+                order += f", nobody overtaken more than {self.max_overtaken} times"
         return (
             f"{self.num_pages} pages of {self.page_size} tokens "
             f"({self.pool_tokens * self.kv_bytes_per_token / 2**20:.0f} MiB of KV at most), "
             f"{cache}, context {self.max_position}, {self.threads} threads, "
-            f"{self.max_step_tokens} tokens a step"
+            f"{self.max_step_tokens} tokens a step, {self.max_mixed_tokens} beside answers, "
+            f"{self.max_draft_tokens} guessed, {order}"
         )
 
 

@@ -6,26 +6,28 @@ Pure functions of a request and its sources of drafts; nothing here changes its 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import takewhile
 
-from radixchat.engine.request import Request
+from radixchat.engine.batch import ScheduledRequest
 from radixchat.engine.sampler import Sampled, SampleResult
 
 
-def draft_of(request: Request, limit: int) -> list[int]:
-    """At most `limit` tokens: those that its grammar forces, else what its lookup guesses."""
+def with_draft(item: ScheduledRequest, limit: int) -> ScheduledRequest:
+    """With at most `limit` tokens: those that its grammar forces, else what its lookup guesses."""
+    request = item.request
     if limit <= 0:
-        return []
+        return item
     if request.grammar is not None and (forced := request.grammar.forced(limit)):
-        return forced
+        return replace(item, draft=tuple(forced))
     if request.lookup is None:
-        return []
+        return item
     # Nothing follows a stop token.
     proposed = request.lookup.propose(request.tokens, limit)
     draft = list(takewhile(lambda token: token not in request.stop_ids, proposed))
     if request.grammar is not None:
         del draft[request.grammar.valid_prefix(draft) :]
-    return draft
+    return replace(item, draft=tuple(draft), guessed=True)
 
 
 def verified(draft: Sequence[int], sampled: Sequence[SampleResult]) -> int:

@@ -31,7 +31,11 @@ class ModelLoadError(RadixChatError):
 
 
 class InvalidRequest(RadixChatError):
-    """The request cannot be served as asked; nothing was computed."""
+    """The request cannot be served as asked.
+
+    Nothing was computed, unless what it asks for turns out to be impossible in the middle of an
+    answer (its grammar and its bans leave no token): that ends it then.
+    """
 
 
 class PromptTooLong(InvalidRequest):

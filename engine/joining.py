@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
+from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.request import Request
 
 # A request waits for another that is computing its prompt during at most so many steps: 8k tokens
@@ -19,15 +19,26 @@ def joins(request: Request, running: Iterable[Request], step: int) -> bool:
     compute itself. Those behind it in the line do not wait with it. step: a number that grows by
     one a step.
     """
-    other = request.joined
-    if other is None or other.allocation is None or other.num_computed >= request.joined_length:
+    if not is_ahead(request):
         request.joined = next((r for r in running if shares_next(r, request)), None)
         if request.joined is None:
             return False
-        request.joined_length = common_length(request.joined, request)
+        other = request.joined
+        common = common_prefix(other.tokens[: other.num_prompt], request.tokens)
+        request.joined_length = min(common, len(request.tokens) - 1)
     if request.joined_at is None:
         request.joined_at = step
     return step - request.joined_at < MAX_JOIN_STEPS
+
+
+def is_ahead(request: Request) -> bool:
+    """Whether the one that a request has joined still computes what they have in common."""
+    other = request.joined
+    return (
+        other is not None
+        and other.allocation is not None
+        and other.num_computed < request.joined_length
+    )
 
 
 def shares_next(running: Request, waiting: Request) -> bool:
@@ -40,10 +51,3 @@ def shares_next(running: Request, waiting: Request) -> bool:
         and running.tokens[known] == tokens[known]
         and running.tokens[:known] == tokens[:known]
     )
-
-
-def common_length(running: Request, waiting: Request) -> int:
-    """How many leading tokens of a running request's prompt a waiting one can reuse."""
-    lengths = range(min(running.num_prompt, len(waiting.tokens) - 1) + 1)
-    differ = bisect_left(lengths, True, key=lambda n: running.tokens[:n] != waiting.tokens[:n])
-    return differ - 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.draft_length import DraftLength
 from radixchat.engine.ngram_index import SIZE, NgramIndex
 
@@ -84,7 +85,7 @@ class PromptLookup:
 
     def _begin(self, tokens: Sequence[int]) -> None:
         """Index the branches and the prompt, and look for the prompt's end in them."""
-        parts = [branch[common_length(branch, tokens) :] for branch in self._branches]
+        parts = [branch[common_prefix(branch, tokens) :] for branch in self._branches]
         self._texts = [*parts, tokens]
         self._indexes = [NgramIndex.of_earliest(part) for part in parts]
         self._indexes.append(NgramIndex.of_latest(tokens[:-1]))
@@ -109,7 +110,7 @@ class PromptLookup:
             self._num_since += len(new)
             return
         text = self._texts[self._text]
-        same = common_length(text[self._place : self._place + len(new)], new)
+        same = common_prefix(text[self._place : self._place + len(new)], new)
         self._place += same
         self._matched = min(self._matched + same, MAX_MATCH)
         if same:
@@ -158,16 +159,6 @@ class PromptLookup:
             while len(draft) < count:
                 draft.append(draft[-period])
         return draft
-
-
-def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading tokens are the same."""
-    length = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        length += 1
-    return length
 
 
 def match_length(text: Sequence[int], place: int, tokens: Sequence[int]) -> int:

@@ -1,6 +1,7 @@
 """The nouns that everybody shares: what is asked, what comes back, what it cost.
 
-A request is tokens and three lengths; it knows no text, no template and no tensor.
+A request is tokens and how many of them are computed, with what watches its answer (`text`,
+`grammar`, `lookup`) and what is counted of it. It knows no template and no tensor.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Usage:
     cache_write counts the tokens newly inserted in the tree. evicted: tokens of the prompt after
     the cached ones that the cache had held, and gave up so many seconds before the request was
     admitted; None where it cannot tell. queue_seconds: from submission to the first admission.
-    draft_tokens, accepted_tokens: guessed for speculation, and how many of these were right.
+    draft_tokens, accepted_tokens: guessed, or forced by a grammar, and computed beside others; and
+    how many of these were right.
     """
 
     input_tokens: int
@@ -149,14 +151,14 @@ class Request:
             request_id,
             self.tokens.copy(),
             replace(self.sampling, seed=seed),
-            self.stop_ids,
-            self.namespace,
-            self.conversation,
-            self.priority,
-            self.deadline,
-            self.text.copy() if self.text is not None else None,
-            self.grammar.copy() if self.grammar is not None else None,
-            self.lookup.copy() if self.lookup is not None else None,
+            stop_ids=self.stop_ids,
+            namespace=self.namespace,
+            conversation=self.conversation,
+            priority=self.priority,
+            deadline=self.deadline,
+            text=self.text.copy() if self.text is not None else None,
+            grammar=self.grammar.copy() if self.grammar is not None else None,
+            lookup=self.lookup.copy() if self.lookup is not None else None,
         )
 
     def usage(self) -> Usage:

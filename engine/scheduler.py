@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from radixchat.engine.batch import RequestResult, ScheduledRequest
 from radixchat.engine.config import EnginePlan
-from radixchat.engine.drafting import draft_of, verified
+from radixchat.engine.drafting import verified, with_draft
 from radixchat.engine.errors import (
     EngineOverloaded,
     InvalidRequest,
@@ -58,7 +58,6 @@ class Scheduler:
         )
         self._running: list[Request] = []  # in order of admission
         self._step: dict[Request, ScheduledRequest] = {}  # that is being decided
-        self._timed: set[Request] = set()  # those with a deadline, until they end
         self._events: list[TokenEvent] = []  # of requests that ended outside a step's forward
         self._state = 0  # counts what may have changed a prefix's length in the cache
         self.stats = EngineStats()
@@ -87,12 +86,14 @@ class Scheduler:
             self._plan.validate_prompt(request.num_prompt)
             self._plan.validate_tokens(request.tokens)
             request.sampling.validate_vocabulary(self._plan.vocab_size)
+        if len(requests) > self._plan.max_waiting:
+            raise InvalidRequest(
+                f"{len(requests)} requests at once; at most {self._plan.max_waiting} can wait"
+            )
         if len(self._line) + len(requests) > self._plan.max_waiting:
             raise EngineOverloaded(len(self._line), self._plan.max_waiting)
         for request in requests:
             request.queued_at = now
-            if request.deadline is not None:
-                self._timed.add(request)
             self._line.add(request)
             self._observe(request, Signal.QUEUED)
 
@@ -133,6 +134,7 @@ class Scheduler:
                 self._commit(request)
             if samples:
                 self._append(item, result.sampled)
+        self._step = {}
         events, self._events = self._events, []
         return events
 
@@ -143,9 +145,9 @@ class Scheduler:
 
     def _expire(self, now: float) -> None:
         """End the requests whose time is over."""
-        over = [r for r in self._timed if r.deadline is not None and r.deadline <= now]
-        for request in sorted(over, key=lambda r: r.id):
-            self._finish(request, FinishReason.DEADLINE)
+        for request in (*self._running, *self._line):
+            if request.deadline is not None and request.deadline <= now:
+                self._finish(request, FinishReason.DEADLINE)
 
     def _prefill(self, budget: int, now: float) -> int:
         """Chunks of those that are behind, and of newly admitted ones; what is left of the budget.
@@ -197,11 +199,12 @@ class Scheduler:
                 self._plan.max_tokens - len(request.tokens) - 1,
                 (request.sampling.max_tokens or self._plan.max_tokens) - request.num_output - 1,
             )
-            draft = draft_of(request, room)
+            drafting = with_draft(item, room)
             assert request.allocation is not None
-            if draft and self._cache.extend(request.allocation, len(request.tokens) + len(draft)):
-                item.draft[:] = draft
-                budget -= len(draft)
+            length = len(drafting.draft)
+            if length and self._cache.extend(request.allocation, len(request.tokens) + length):
+                self._step[request] = drafting
+                budget -= length
 
     def _append(self, item: ScheduledRequest, sampled: Sequence[SampleResult]) -> None:
         """Append what was sampled, up to the first token that a draft did not foresee."""
@@ -209,8 +212,10 @@ class Scheduler:
         if item.draft:
             request.draft_tokens += len(item.draft)
             self.stats.draft_tokens += len(item.draft)
-            if request.lookup is not None:
+            if request.lookup is not None and item.guessed:
                 request.lookup.report(len(item.draft), held)
+            if held < len(item.draft) and request.allocation is not None:
+                self._cache.trim(request.allocation, len(request.tokens) + held)
         for index, sample in enumerate(sampled[: held + 1]):
             if not isinstance(sample, Sampled):
                 if index == 0:  # else the next step meets it again
@@ -261,14 +266,14 @@ class Scheduler:
         if full and victim is not None and victim.priority >= self._line.priority:
             return None  # the usual case of a busy engine: nobody has to be compared
         request = self._line.next(self._state, self._joins)
-        while request is not None and not self._place_for(request, now):
+        while request is not None and not self._start(request, now):
             if victim is None or victim.priority >= request.priority:
                 return None
             self._preempt(victim)
             victim = self._victim()
         return request
 
-    def _place_for(self, request: Request, now: float) -> bool:
+    def _start(self, request: Request, now: float) -> bool:
         if len(self._running) >= self._plan.max_running:
             return False
         # A page for each that runs: they grow, and to preempt one soon after costs more than
@@ -284,6 +289,7 @@ class Scheduler:
             return False
         self._state += 1
         self._line.admit(request)
+        request.joined = request.joined_at = None
         request.allocation = allocation
         request.num_computed = allocation.num_cached
         if request.num_cached is None:
@@ -303,11 +309,6 @@ class Scheduler:
     def _grow(self, request: Request) -> bool:
         """Pages for all of the request's tokens, preempting others until there is room."""
         assert request.allocation is not None
-        if self._cache.extend(request.allocation, len(request.tokens)):
-            return True
-        for other in self._running:  # what drafts took that did not hold
-            assert other.allocation is not None
-            self._cache.trim(other.allocation, len(other.tokens))
         while not self._cache.extend(request.allocation, len(request.tokens)):
             victim = self._victim()
             assert victim is not None
@@ -353,7 +354,6 @@ class Scheduler:
             self._line.remove(request)
         if request.num_cached is not None:
             self._observe(request, Signal.FINISHED)
-        self._timed.discard(request)
         self.stats.finish(request, reason)
         self._events.append(
             replace(

@@ -134,7 +134,6 @@ class EngineThread:
     async def stop(self) -> None:
         """Finish the step that runs, then end the thread; open streams get EngineStopped."""
         if self._stopped is None:
-            self._watcher.cancel()
             self._inbox.put(None)
             await asyncio.to_thread(self._thread.join)
             self._close(EngineStopped("the engine was stopped"))
@@ -221,6 +220,7 @@ class EngineThread:
 
     def _close(self, stopped: EngineStopped) -> None:
         self._stopped = stopped
+        self._watcher.cancel()
         for stream in self._streams.values():
             stream.put_nowait(stopped)
         for freed in self._purges:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radixchat.engine.config import EnginePlan
+from radixchat.engine.joining import is_ahead
 from radixchat.engine.request import Request
 
 
@@ -32,10 +33,9 @@ def waits_of(
     """
     waits = []
     for index, request in enumerate(waiting):
-        other = request.joined
         needed = -(-len(request.tokens) // plan.page_size)
-        if other is not None and other in running and other.num_computed < request.joined_length:
-            why = f"waits for request {other.id}, which computes its prompt"
+        if is_ahead(request) and request.joined is not None:
+            why = f"waits for request {request.joined.id}, which computes its prompt"
         elif len(running) >= plan.max_running:
             why = f"waits for a place: {len(running)} of {plan.max_running} requests run"
         else:

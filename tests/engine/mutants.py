@@ -31,20 +31,14 @@ MUTANTS = (
     Mutant(
         "only running requests are cancelled",
         "scheduler",
-        "for request in (*self._running, *self._line):",
-        "for request in self._running:",
+        "for request in (*self._running, *self._line):\n            if request.id",
+        "for request in self._running:\n            if request.id",
     ),
     Mutant(
         "a deadline ends nobody",
         "scheduler",
-        "r.deadline is not None and r.deadline <= now]",
-        "r.deadline is not None and r.deadline <= now - 3]",
-    ),
-    Mutant(
-        "who has ended can expire",
-        "scheduler",
-        "        self._timed.discard(request)\n",
-        "",
+        "request.deadline is not None and request.deadline <= now:",
+        "request.deadline is not None and request.deadline <= now - 3:",
     ),
     Mutant(
         "siblings are taken in part",
@@ -91,8 +85,8 @@ MUTANTS = (
     Mutant(
         "a draft needs no pages",
         "scheduler",
-        "if draft and self._cache.extend(request.allocation, len(request.tokens) + len(draft)):",
-        "if draft:",
+        "if length and self._cache.extend(request.allocation, len(request.tokens) + length):",
+        "if length:",
     ),
     Mutant(
         "a draft is beyond the budget",

@@ -18,7 +18,12 @@ import numpy as np
 from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
-from radixchat.engine.errors import ConfigError, EngineOverloaded, PromptTooLong
+from radixchat.engine.errors import (
+    ConfigError,
+    EngineOverloaded,
+    InvalidRequest,
+    PromptTooLong,
+)
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.request import FinishReason, Request, TokenEvent, fan_out
@@ -98,6 +103,9 @@ class ScheduleRun:
         except PromptTooLong:
             assert requests[0].num_prompt > longest, "refused though it fits"
             self.seen["too long"] += 1
+        except InvalidRequest:
+            assert len(requests) > self.engine.plan.max_waiting
+            self.seen["more than may wait"] += 1
         except EngineOverloaded:
             assert waiting + len(requests) > most, "refused though there was room"
             assert self.engine.scheduler.num_waiting == waiting, "refused, and yet taken in part"

@@ -115,7 +115,8 @@ def test_a_full_pool_is_waited_for(tiny: Checkpoint, naive: Engine) -> None:
         ended = [event.request_id for event in engine.step() if event.finish is not None]
         if not ended:
             assert newcomer.allocation is None
-            assert [wait.why for wait in engine.waits() if wait.request_id == 2] != [""]
+            (wait,) = [wait for wait in engine.waits() if wait.request_id == 2]
+            assert wait.why.startswith("waits for pages: ")
     assert ended in ([0], [1], [0, 1])
     outcomes = run(engine, [])
     assert outcomes[2].tokens == answer(naive, prompt(70, seed=7)).tokens
@@ -218,6 +219,23 @@ def test_pages_of_wrong_guesses_preempt_nobody(tiny: Checkpoint, naive: Engine) 
     assert engine.scheduler.stats.preemptions == 0
     for i, n in enumerate(lengths):
         assert outcomes[i].tokens == answer(naive, prompt(30, seed=i), greedy(n)).tokens
+
+
+def test_pages_of_wrong_guesses_are_there_for_an_urgent_request(tiny: Checkpoint) -> None:
+    """It finds the room that the answers before it do not need, and preempts neither."""
+    engine = make_engine(tiny, page_size=1, pool_tokens=100, max_running=3)
+    for i in range(2):
+        request = Request(i, prompt(30, seed=i), greedy(20))
+        request.lookup = Wrong()
+        engine.submit(request)
+    for _ in range(4):
+        engine.step()
+    assert engine.cache.num_free_pages == 100 - 2 * 33
+    engine.submit(Request(2, prompt(20, seed=3), greedy(2), priority=1))
+    engine.step()
+    assert engine.scheduler.num_running == 3
+    assert engine.scheduler.stats.preemptions == 0
+    run(engine, [])
 
 
 class Wrong(PromptLookup):

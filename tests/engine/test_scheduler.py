@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import logging
 import random
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from radixchat.engine.engine import Engine
-from radixchat.engine.errors import EngineOverloaded
+from radixchat.engine.errors import EngineOverloaded, InvalidRequest
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.request import FinishReason, Request, fan_out
@@ -147,11 +148,37 @@ def test_a_deadline_ends_an_answer_as_it_is(tiny: Checkpoint, step: int) -> None
 
 
 def test_siblings_are_queued_together_or_not_at_all(tiny: Checkpoint) -> None:
-    """Four samples where three may wait: refused, and nothing has changed."""
+    """Two samples where one more may wait: refused, and nothing has changed."""
     engine = make_engine(tiny, max_waiting=3)
+    engine.submit(*fan_out(Request(0, prompt(10), GREEDY), range(2)))
     with pytest.raises(EngineOverloaded):
+        engine.submit(*fan_out(Request(2, prompt(10), GREEDY), range(2, 4)))
+    assert sorted(run(engine, [])) == [0, 1]
+
+
+def test_more_siblings_than_may_ever_wait_are_no_matter_of_time(tiny: Checkpoint) -> None:
+    """To try again later would not help, so it is another error."""
+    engine = make_engine(tiny, max_waiting=3)
+    with pytest.raises(InvalidRequest, match="4 requests at once; at most 3"):
         engine.submit(*fan_out(Request(0, prompt(10), GREEDY), range(4)))
-    assert not engine.has_work
+
+
+def test_nobody_who_has_ended_is_kept(tiny: Checkpoint) -> None:
+    """Requests hold tokens, grammars and texts: with its last event the engine lets one go."""
+    engine = make_engine(tiny, max_step_tokens=16)
+    others = count_requests()
+    requests = [Request(i, prompt(60), GREEDY) for i in range(3)]
+    requests.append(Request(3, prompt(20, 3), GREEDY, deadline=1e12))
+    run(engine, requests)
+    assert count_requests() == others + 4
+    requests.clear()
+    assert count_requests() == others
+
+
+def count_requests() -> int:
+    """Those that somebody holds."""
+    gc.collect()
+    return sum(type(each) is Request for each in gc.get_objects())
 
 
 def test_the_first_sibling_is_the_request_itself(tiny: Checkpoint) -> None:

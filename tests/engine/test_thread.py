@@ -177,6 +177,19 @@ class DamagedTokens(list[int]):
         raise IndexError(f"damaged at {index}")
 
 
+def test_an_engine_that_failed_is_watched_no_more(tiny: Checkpoint) -> None:
+    """Its last step never ended; nobody is told later that it is still running."""
+    thread = EngineThread(engine := make_engine(tiny))
+
+    async def body() -> None:
+        with pytest.raises(EngineStopped):
+            await collect(thread.generate(Request(0, DamagedTokens([1]), GREEDY)))
+        await asyncio.sleep(0)
+        assert thread._watcher.cancelled()
+
+    with_thread(engine, body(), thread)
+
+
 class SlowTokens(list[int]):
     """A step that reads them takes its time, once."""
 
