@@ -1,13 +1,14 @@
 """The flags and settings that say what an answer is asked for, and what they ask together.
 
-Owns their names, ranges and defaults on the command line; what they mean is the engine's.
+Owns their names, ranges and defaults on the command line; what they mean is the engine's, and how
+many texts there may be is ResponseOptions'.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping
 from types import MappingProxyType
 from typing import Any
 
@@ -24,13 +25,12 @@ from radixchat.chat_cli.value_types import (
     text_list,
     token_bias,
 )
-from radixchat.server.protocol import ResponseFormat, ResponseOptions
-
-# The service's and the engine's limits, named here because importing those would be slow.
-MAX_LOGPROBS = 20
-MAX_STOPS = 16
-MAX_BAD_WORDS = 256
-MAX_CHARACTERS = 256
+from radixchat.server.protocol import (
+    TRUNCATIONS,
+    InvalidRequest,
+    ResponseFormat,
+    ResponseOptions,
+)
 
 # What says what an answer looks like, by parameter, with its kind.
 FORMATS: Mapping[str, str] = MappingProxyType(
@@ -101,7 +101,7 @@ _EXTENT = options(
     ),
     option(
         "--truncation",
-        type=click.Choice(("disabled", "auto")),
+        type=click.Choice(TRUNCATIONS),
         default=DEFAULT_ANSWER.truncation,
         show_default=True,
         help="auto: a conversation that is too long for the model is answered without its oldest "
@@ -187,7 +187,7 @@ _NAMED = options(
     named(
         "logprobs",
         "top_logprobs",
-        type=click.IntRange(0, MAX_LOGPROBS),
+        type=click.IntRange(0, 20),
         metavar="N",
         help="With --json: each token's log-probability, and those of the N likeliest.",
     ),
@@ -213,35 +213,20 @@ def take_answer(values: MutableMapping[str, Any], nearness: Mapping[str, int]) -
     """What the flags ask of an answer; their values are taken out of `values`.
 
     nearness: where each value came from, less is nearer to the user. Raises click.UsageError:
-    values that contradict each other.
+    values that contradict each other, more or longer texts than there may be.
     """
     formats = {name: value for name in FORMATS if (value := values.pop(name)) is not None}
     names = {field.name for field in dataclasses.fields(ResponseOptions)}
     asked = {name: values.pop(name) for name in list(values) if name in names}
-    options = dataclasses.replace(
-        DEFAULT_ANSWER,
-        **{name: value for name, value in asked.items() if value is not None},
-        response_format=_format(formats, nearness),
-        speculate=not values.pop("no_speculation"),
-    )
-    _check_texts("--stop", options.stop, MAX_STOPS)
-    _check_texts("bad_words", options.bad_words, MAX_BAD_WORDS)
-    most = options.max_output_tokens
-    if most is not None and options.min_output_tokens > most:
-        raise click.UsageError(
-            f"min_tokens is {options.min_output_tokens}, more than --max-tokens, {most}"
+    try:
+        return dataclasses.replace(
+            DEFAULT_ANSWER,
+            **{name: value for name, value in asked.items() if value is not None},
+            response_format=_format(formats, nearness),
+            speculate=not values.pop("no_speculation"),
         )
-    return options
-
-
-def _check_texts(name: str, texts: Sequence[str], most: int) -> None:
-    if len(texts) > most:
-        raise click.UsageError(f"{name} has {len(texts)} texts; at most {most} would do")
-    longest = max(map(len, texts), default=0)
-    if longest > MAX_CHARACTERS:
-        raise click.UsageError(
-            f"{name} has a text of {longest} characters; at most {MAX_CHARACTERS} would do"
-        )
+    except InvalidRequest as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _format(formats: Mapping[str, Any], nearness: Mapping[str, int]) -> ResponseFormat | None:

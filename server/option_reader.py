@@ -1,13 +1,12 @@
 """What a response's options mean to the engine of one model: `OptionReader`, `AnswerTerms`.
 
-Owns the limits of options that are texts or belong to the service, and turns words into tokens.
-Knows no conversation, no prompt and no store.
+Turns words into tokens, and refuses what the model's vocabulary does not have. Knows no
+conversation, no prompt and no store.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import re
 import secrets
 import time
@@ -16,22 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from radixchat.engine.answer_text import AnswerText
-from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.grammar import Grammar, GrammarCompiler
 from radixchat.engine.prompt import Piece
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.request import Request
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.message import check_text
 from radixchat.server.protocol import ResponseFormat, ResponseOptions
-
-TRUNCATIONS = ("disabled", "auto")
-MAX_STOPS = 16
-MAX_BAD_WORDS = 256
-MAX_CHARACTERS = 256  # of a stop text, and of a bad word
-MAX_LOGIT_BIASES = 1024
-MAX_PRIORITY = 100
 
 # What a text repeats without repeating itself: lines, names before a colon, quotes, emphasis.
 DRY_BREAKERS = re.compile(rb'[\n:"*]')
@@ -88,12 +78,12 @@ class OptionReader:
     async def read(self, options: ResponseOptions) -> AnswerTerms:
         """The options as terms; draws a seed where none is set, and the time begins to run.
 
-        Raises InvalidRequest (InvalidSamplingParams) with the value and what would do.
+        Raises InvalidRequest (InvalidSamplingParams) with the value and what would do: a number
+        out of range, a token that there is not, an impossible format.
         """
         deadline = None if options.timeout_s is None else time.monotonic() + options.timeout_s
         if options.seed is None:
             options = replace(options, seed=secrets.randbits(63))
-        check_options(options, self._tokenizer.vocab_size)
         sampling = await asyncio.to_thread(self.sampling_params, options)
         wanted = options.response_format
         return AnswerTerms(
@@ -106,9 +96,9 @@ class OptionReader:
         )
 
     def sampling_params(self, options: ResponseOptions) -> SamplingParams:
-        """The engine's part of checked options. Raises InvalidSamplingParams."""
+        """The engine's part of the options. Raises InvalidSamplingParams."""
         assert options.seed is not None
-        return SamplingParams(
+        params = SamplingParams(
             temperature=options.temperature,
             top_k=options.top_k,
             top_p=options.top_p,
@@ -128,6 +118,9 @@ class OptionReader:
             max_tokens=options.max_output_tokens,
             logprobs=options.top_logprobs,
         )
+        # Not the model's rows: those beyond the tokenizer mean nothing.
+        params.validate_vocabulary(self._tokenizer.vocab_size)
+        return params
 
     @cached_property
     def dry_breakers(self) -> frozenset[int]:
@@ -180,50 +173,3 @@ class OptionReader:
 
 def _has_failed(making: asyncio.Task[GrammarCompiler]) -> bool:
     return making.done() and (making.cancelled() or making.exception() is not None)
-
-
-def check_options(options: ResponseOptions, vocab_size: int) -> None:
-    """Raise InvalidRequest for what SamplingParams does not know, with what would do.
-
-    vocab_size: of the tokenizer.
-    """
-    timeout, priority, truncation = options.timeout_s, options.priority, options.truncation
-    lasts = timeout is None or (timeout > 0 and math.isfinite(timeout))
-    in_range = -MAX_PRIORITY <= priority <= MAX_PRIORITY
-    checks = (
-        ("truncation", truncation, " or ".join(TRUNCATIONS), truncation in TRUNCATIONS),
-        ("timeout_s", timeout, "more than 0 seconds", lasts),
-        ("priority", priority, f"-{MAX_PRIORITY} to {MAX_PRIORITY}", in_range),
-    )
-    for name, value, allowed, ok in checks:
-        if not ok:
-            raise InvalidRequest(f"{name} is {value!r}; allowed: {allowed}")
-    _check_texts("stop", options.stop, MAX_STOPS)
-    _check_texts("bad_words", options.bad_words, MAX_BAD_WORDS, visible=True)
-    _check_logit_bias(options.logit_bias, vocab_size)
-
-
-def _check_texts(name: str, texts: Sequence[str], most: int, *, visible: bool = False) -> None:
-    if len(texts) > most:
-        raise InvalidRequest(f"{name} has {len(texts)} texts; allowed: at most {most}")
-    for text in texts:
-        if not check_text(f"a text of {name}", text.strip() if visible else text):
-            needed = "one visible character" if visible else "one character"
-            raise InvalidRequest(f"{name} has {text!r}; a text needs at least {needed}")
-        if len(text) > MAX_CHARACTERS:
-            raise InvalidRequest(
-                f"{name} has a text of {len(text)} characters, {text[:20]!r}…; "
-                f"allowed: at most {MAX_CHARACTERS}"
-            )
-
-
-def _check_logit_bias(bias: Sequence[tuple[int, float]], vocab_size: int) -> None:
-    if len(bias) > MAX_LOGIT_BIASES:
-        raise InvalidRequest(
-            f"logit_bias has {len(bias)} tokens; allowed: at most {MAX_LOGIT_BIASES}"
-        )
-    for token, _ in bias:
-        if not 0 <= token < vocab_size:
-            raise InvalidRequest(
-                f"logit_bias has the token id {token}; the model's are 0 to {vocab_size - 1}"
-            )

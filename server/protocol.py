@@ -22,8 +22,10 @@ from radixchat.engine.errors import (
     StoreError,
 )
 from radixchat.server.output_logprob import OutputLogprob
+from radixchat.server.response_options import TRUNCATIONS, ResponseFormat, ResponseOptions
 
 __all__ = [
+    "TRUNCATIONS",
     "ConversationLocked",
     "ConversationNotFound",
     "EngineStopped",
@@ -93,58 +95,6 @@ def _details(error: RadixChatError) -> dict[str, Any]:
             return {"retry_after_ms": error.retry_after_ms}
         case _:
             return {}
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseFormat:
-    """What an answer has to look like.
-
-    kind: "json_object" (any JSON object; `value` is ""), "json_schema" (a JSON schema), "regex",
-    "choice" (a JSON list of texts, of which it is one) or "lark" (a Lark grammar).
-    """
-
-    kind: str
-    value: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseOptions:
-    """What a client may ask of one response; unless said here, the meanings are SamplingParams'.
-
-    stop: texts that end the answer and are not part of it. bad_words: words that it does not write,
-    at the start of a line or after a space.
-    ignore_eos: go on after the model's stop tokens, but for the end of a response_format.
-    top_logprobs: SamplingParams.logprobs.
-    response_format: what the answer has to look like. truncation: "disabled" refuses a
-    conversation that does not fit the context; "auto" leaves out whole oldest turns. speculate:
-    whether tokens may be guessed from the conversation and checked, which changes no answer.
-    timeout_s: seconds after which the answer ends as it is. priority: higher goes first.
-    """
-
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = 0
-    min_p: float = 0.0
-    typical_p: float = 1.0
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    frequency_penalty: float = 0.0
-    dry_multiplier: float = 0.0
-    dry_base: float = 1.75
-    dry_allowed_length: int = 2
-    logit_bias: tuple[tuple[int, float], ...] = ()
-    bad_words: tuple[str, ...] = ()
-    stop: tuple[str, ...] = ()
-    min_output_tokens: int = 0
-    ignore_eos: bool = False
-    seed: int | None = None
-    max_output_tokens: int | None = None
-    top_logprobs: int | None = None
-    response_format: ResponseFormat | None = None
-    truncation: str = "disabled"
-    speculate: bool = True
-    timeout_s: float | None = None
-    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)

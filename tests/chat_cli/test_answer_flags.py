@@ -10,19 +10,22 @@ from typing import Any
 import click
 import pytest
 
-from radixchat.chat_cli.answer_flags import MAX_BAD_WORDS, MAX_CHARACTERS, MAX_STOPS
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.value_types import MAX_BIAS
 from radixchat.engine.errors import InvalidSamplingParams
 from radixchat.engine.sampling_params import SamplingParams
-from radixchat.server import option_reader
 from radixchat.server.protocol import ResponseFormat
+from radixchat.server.response_options import MAX_CHARACTERS, MAX_STOPS
 from radixchat.tests.chat_cli.test_chat_command import settings_of, write_config
 from radixchat.tests.chat_cli.test_named_option import complaint
 
 SCHEMA = '{"type": "object"}'
 # Where a flag's name differs from the engine's.
-ENGINE_NAMES = {"max_output_tokens": "max_tokens", "min_output_tokens": "min_tokens"}
+ENGINE_NAMES = {
+    "max_output_tokens": "max_tokens",
+    "min_output_tokens": "min_tokens",
+    "top_logprobs": "logprobs",
+}
 PARAMETERS = set(SamplingParams.__slots__)
 RANGED = [
     param
@@ -133,22 +136,28 @@ def test_stop_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "'' is not a text of at least one character" in complaint("--stop", "")
 
 
-def test_limits_of_texts() -> None:
-    """More or longer texts than the service takes are refused before the model is loaded."""
-    assert (MAX_STOPS, MAX_BAD_WORDS) == (option_reader.MAX_STOPS, option_reader.MAX_BAD_WORDS)
-    assert (MAX_CHARACTERS, MAX_BIAS) == (option_reader.MAX_CHARACTERS, 100)
+def test_what_the_options_refuse_is_a_usage_error() -> None:
+    """Before the model is loaded, in the words of ResponseOptions."""
     stops = ["--stop", "x" * MAX_CHARACTERS] * MAX_STOPS
     assert len(settings_of(*stops).answer.stop) == MAX_STOPS
-    assert "--stop has 17 texts; at most 16 would do" in complaint(*stops, "--stop", "y")
+    assert "Error: stop has 17 texts; allowed: at most 16" in complaint(*stops, "--stop", "y")
     told = complaint("-o", "bad_words", json.dumps(["x" * (MAX_CHARACTERS + 1)]))
-    assert "bad_words has a text of 257 characters; at most 256 would do" in told
-
-
-def test_an_answer_has_room_for_its_least() -> None:
-    """A shortest answer that is longer than the longest is refused."""
+    assert "Error: bad_words has a text of 257 characters" in told
+    assert "bad_words has ' '; a text needs" in complaint("-o", "bad_words", '[" "]')
     told = complaint("-o", "min_tokens", "9", "--max-tokens", "8")
-    assert "min_tokens is 9, more than --max-tokens, 8" in told
+    assert "min_output_tokens is 9; allowed: at most max_output_tokens, 8" in told
     assert settings_of("-o", "min_tokens", "8", "--max-tokens", "8").answer.min_output_tokens == 8
+
+
+def test_a_bias_has_the_engine_s_range() -> None:
+    """The largest and the smallest are taken by both, one beyond by neither."""
+    for sign in (1, -1):
+        bias = settings_of("-o", "logit_bias", f'{{"7": {sign * MAX_BIAS}}}').answer.logit_bias
+        assert SamplingParams(logit_bias=bias).logit_bias == ((7, sign * MAX_BIAS),)
+        beyond = sign * (MAX_BIAS + 1)
+        assert "logit_bias" in complaint("-o", "logit_bias", f'{{"7": {beyond}}}')
+        with pytest.raises(InvalidSamplingParams):
+            SamplingParams(logit_bias=((7, beyond),))
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "inf", "nan", "soon"])

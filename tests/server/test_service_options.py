@@ -207,7 +207,7 @@ def test_a_format_that_cannot_be_is_refused_before_anything_is_stored(
         for events in (
             service.send(conversation, "Hi", wanted),
             service.send(conversation, "Hi", replace(GREEDY, logit_bias=((VOCABULARY, 1.0),))),
-            service.send(conversation, "Hi", replace(GREEDY, stop=("",))),
+            service.send(conversation, "Hi", replace(GREEDY, seed=-1)),
         ):
             with pytest.raises(InvalidRequest):
                 await finish(events)
