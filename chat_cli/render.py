@@ -15,7 +15,7 @@ from radixchat.chat_cli.markdown_answer import MarkdownAnswer
 from radixchat.chat_cli.miss_note import miss_note
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.status_line import status_line
-from radixchat.server.protocol import ResponseCreated, ResponseDone
+from radixchat.server.protocol import ResponseDone
 
 
 class Answer(Protocol):
@@ -34,8 +34,8 @@ class Answer(Protocol):
 class Output(Protocol):
     """Where the turns of a run are shown."""
 
-    def begin(self, created: ResponseCreated | None = None) -> Answer:
-        """An answer has been accepted, or (None) is shown that is there already."""
+    def begin(self) -> Answer:
+        """An answer has been accepted, or one is shown that is there already."""
 
     def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
         """A turn has ended: after its answer was closed, or refused before there was one.
@@ -82,7 +82,7 @@ class TextOutput:
         self._console = console
         self._notes = notes
 
-    def begin(self, created: ResponseCreated | None = None) -> Answer:
+    def begin(self) -> Answer:
         """An answer on the console."""
         is_real = self._console.file.isatty()
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -118,18 +118,12 @@ class JsonOutput:
     def __init__(self, stream: TextIO, *, ids: bool) -> None:
         self._stream = stream
         self._ids = ids
-        self._created: ResponseCreated | None = None
 
-    def begin(self, created: ResponseCreated | None = None) -> Answer:
+    def begin(self) -> Answer:
         """Nothing is shown before the turn has ended."""
-        self._created = created
         return _SilentAnswer()
 
     def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
         """Write the record. A turn that was refused has no response, and so no id: null."""
-        turn = done.to_turn(ids=self._ids)
-        created, self._created = self._created, None
-        turn["left_out"] = list(created.left_out) if created else []
-        turn["left_out_tokens"] = created.left_out_tokens if created else 0
-        self._stream.write(json.dumps(turn, ensure_ascii=False) + "\n")
+        self._stream.write(json.dumps(done.to_turn(ids=self._ids), ensure_ascii=False) + "\n")
         self._stream.flush()

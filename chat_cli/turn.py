@@ -116,7 +116,7 @@ class Turn:
                         case ResponseCreated():
                             self._response = event.response
                             self._accepted(event)
-                            self._answer = self._output.begin(event)
+                            self._answer = self._output.begin()
                             self._cancel_if_asked()
                         case OutputTextDelta():
                             assert self._answer is not None

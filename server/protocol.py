@@ -269,6 +269,7 @@ class ResponseDone:
     asked for; None for a turn that was refused. miss: None where nothing was missed, where the
     cache is off, and where the answer ended before its first token. n_ctx: as many tokens a
     conversation can have; tokens_left: what the next turn has of them, its answer included.
+    left_out, left_out_tokens: ResponseCreated's.
     """
 
     conversation: str | None
@@ -287,6 +288,8 @@ class ResponseDone:
     logprobs: tuple[OutputLogprob, ...] | None = None
     n_ctx: int | None = None
     tokens_left: int | None = None
+    left_out: tuple[str, ...] = ()
+    left_out_tokens: int = 0
 
     def to_turn(self, *, ids: bool = False) -> dict[str, Any]:
         """The turn as one JSON object; with `ids`, the exact tokens too."""
@@ -304,6 +307,8 @@ class ResponseDone:
             "timings": self.timings.to_dict(self.usage),
             "n_ctx": self.n_ctx,
             "tokens_left": self.tokens_left,
+            "left_out": list(self.left_out),
+            "left_out_tokens": self.left_out_tokens,
             "prompt_cache_diagnostics": self.miss.diagnostics() if self.miss else None,
             "x_cache": self.miss.details() if self.miss else None,
         }

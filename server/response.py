@@ -81,7 +81,7 @@ class RunningResponse:
         """
         assert request.text is not None, "an answer is text"
         self.id = created.response
-        self._conversation = created.conversation
+        self._created = created
         self._request = request
         self._prompt_ids = tuple(request.tokens)
         self._accepted_at = accepted_at
@@ -212,7 +212,7 @@ class RunningResponse:
         usage = self._usage or Usage(input_tokens, 0, 0, len(self._ids.sampled))
         asked_logprobs = self._request.sampling.logprobs is not None
         return ResponseDone(
-            conversation=self._conversation,
+            conversation=self._created.conversation,
             response=self.id,
             status=status,
             reason=reason,
@@ -235,6 +235,8 @@ class RunningResponse:
             logprobs=tuple(self._logprobs) if asked_logprobs else None,
             n_ctx=self._n_ctx,
             tokens_left=self._n_ctx - input_tokens - len(answer.token_ids),
+            left_out=self._created.left_out,
+            left_out_tokens=self._created.left_out_tokens,
         )
 
     def _timings(self, usage: Usage) -> ResponseTimings:

@@ -10,7 +10,7 @@ import pytest
 from radixchat.chat_cli.markdown_answer import MarkdownAnswer
 from radixchat.chat_cli.render import Answer, JsonOutput, PlainAnswer, TextOutput
 from radixchat.chat_cli.turn import failed
-from radixchat.server.protocol import ErrorInfo, OutputLogprob, ResponseCreated
+from radixchat.server.protocol import ErrorInfo, OutputLogprob
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.turns import turn
 
@@ -124,19 +124,7 @@ def test_json() -> None:
     output.conclude(turn())
     (line,) = stream.getvalue().splitlines()
     assert "Grüß Gott 👋" in line
-    assert json.loads(line) == {**turn().to_turn(), "left_out": [], "left_out_tokens": 0}
-
-
-def test_json_left_out() -> None:
-    """A turn's object has the messages that its prompt was without; the next turn's has its own."""
-    stream = Recording()
-    output = JsonOutput(stream, ids=False)
-    output.begin(ResponseCreated("conv_1", "resp_1", ("msg_1", "msg_2"), 99))
-    output.conclude(turn())
-    output.conclude(failed("conv_1", None, ErrorInfo("invalid_value", 400, "no", {})))
-    first, second = map(json.loads, stream.getvalue().splitlines())
-    assert (first["left_out"], first["left_out_tokens"]) == (["msg_1", "msg_2"], 99)
-    assert (second["left_out"], second["left_out_tokens"]) == ([], 0)
+    assert json.loads(line) == turn().to_turn()
 
 
 def test_json_answer() -> None:

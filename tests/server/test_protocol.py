@@ -24,6 +24,8 @@ DONE = ResponseDone(
     stop="\n",
     n_ctx=100,
     tokens_left=89,
+    left_out=("msg_1", "msg_2"),
+    left_out_tokens=30,
 )
 
 
@@ -38,6 +40,7 @@ def test_a_turn_tells_what_was_guessed_what_it_waited_and_what_is_left() -> None
     assert (turn["timings"]["draft_n"], turn["timings"]["draft_n_accepted"]) == (4, 1)
     assert turn["timings"]["queue_ms"] == 1.5
     assert (turn["stop"], turn["n_ctx"], turn["tokens_left"]) == ("\n", 100, 89)
+    assert (turn["left_out"], turn["left_out_tokens"]) == (["msg_1", "msg_2"], 30)
     assert turn["logprobs"] is None
 
 

@@ -81,6 +81,10 @@ def test_turns_are_left_out_seldom_and_the_cache_survives(settings: LocalSetting
                 assert done.miss.message == messages[1 + 2 * out].id
                 assert done.miss.comparison_reusable_tokens == HEAD
             assert (created.left_out_tokens > 0) == bool(out)
+            assert (done.left_out, done.left_out_tokens) == (
+                created.left_out,
+                created.left_out_tokens,
+            )
             known, left_out = len(done.input_ids) + len(done.output_ids) - 1, created.left_out
         assert 5 <= len(cuts) <= 12
 
