@@ -78,7 +78,9 @@ def _type_of(option: click.Option) -> type:
             return int
         case click.FloatRange():
             return float
-    return JSON_TYPES.get(option.type.name, str)
+        case click.types.FuncParamType(func=function):
+            return JSON_TYPES.get(function, str)
+    return str
 
 
 def _name(path: Path) -> str:

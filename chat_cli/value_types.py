@@ -7,7 +7,7 @@ and with one that would do. Each takes what the configuration file has in its pl
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -19,11 +19,6 @@ from radixchat.chat_cli.control_characters import neutral_line
 
 MAX_BIAS = 100
 _SHOWN = 60
-
-JSON_TYPES: Mapping[str, type] = MappingProxyType(
-    {"text_list": list, "choices": list, "token_bias": dict}
-)
-"""What the configuration file has in the place of JSON, by the name of the type."""
 
 
 class Text(StringParamType):
@@ -111,12 +106,19 @@ def _parsed(value: Any) -> Any:
 
 
 def _is_bias(token: str, bias: object) -> bool:
+    if isinstance(bias, bool) or not isinstance(bias, int | float):
+        return False
     # JSON's own way to write a number: "07" would be another key for the same token.
     is_id = token.isascii() and token.isdigit() and str(int(token)) == token
-    is_number = isinstance(bias, int | float) and not isinstance(bias, bool)
-    return is_id and is_number and abs(float(str(bias))) <= MAX_BIAS
+    return is_id and -MAX_BIAS <= bias <= MAX_BIAS
 
 
 def _shown(value: object) -> str:
     text = neutral_line(value if isinstance(value, str) else repr(value))
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+JSON_TYPES: Mapping[Callable[[Any], object], type] = MappingProxyType(
+    {text_list: list, choices: list, token_bias: dict}
+)
+"""What the configuration file has in the place of JSON, by the function that checks it."""
