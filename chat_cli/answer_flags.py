@@ -110,7 +110,7 @@ _EXTENT = options(
     option(
         "--no-speculation",
         is_flag=True,
-        help="Never guess tokens from the conversation: the same answers, token by token.",
+        help="Never guess tokens from the conversation: the same answers, more slowly.",
     ),
     named_options(),
 )

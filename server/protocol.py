@@ -111,9 +111,10 @@ class MessageView:
 class ResponseUsage:
     """Tokens of one response. cached_tokens <= input_tokens - 1.
 
-    draft_tokens: guessed ahead of the model; accepted_tokens: those that it confirmed, a part of
-    the output. kept_tokens: of the output, the leading ones that the conversation goes on from; a
-    stop token and those of a stop text are not. None where that is not known.
+    draft_tokens: guessed from the conversation, or forced by a grammar, and computed ahead;
+    accepted_tokens: those of them that were sampled, a part of the output. kept_tokens: of the
+    output, the leading ones that the conversation goes on from; a stop token and those of a stop
+    text are not. None where that is not known.
     """
 
     input_tokens: int
@@ -158,7 +159,7 @@ class ResponseTimings:
     queue_ms: float | None = None
 
     def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
-        """The `timings` object, with llama.cpp's names."""
+        """The `timings` object, with llama.cpp's names; draft_n: guessed or forced tokens."""
         return {
             "ttft_ms": self.ttft_ms,
             "queue_ms": self.queue_ms,
@@ -307,10 +308,10 @@ class ResponseDone:
             "timings": self.timings.to_dict(self.usage),
             "n_ctx": self.n_ctx,
             "tokens_left": self.tokens_left,
-            "left_out": list(self.left_out),
-            "left_out_tokens": self.left_out_tokens,
             "prompt_cache_diagnostics": self.miss.diagnostics() if self.miss else None,
             "x_cache": self.miss.details() if self.miss else None,
+            "left_out": list(self.left_out),
+            "left_out_tokens": self.left_out_tokens,
         }
         if self.error is not None:
             turn["error"] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -113,4 +112,3 @@ def test_the_help_lists_the_settings() -> None:
         assert f"--{name.replace('_', '-')} " not in flags
     assert "typical_p X Keeps" in settings
     assert "[default: (off); 0<x<=1]" in settings
-    assert isinstance(chat, click.Command)
