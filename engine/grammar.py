@@ -30,7 +30,8 @@ from radixchat.engine.tokenizer import Tokenizer
 # A mask takes 20 us in the median and, where a lexer meets new states, up to 5 ms (a vocabulary of
 # 49,152): a second worker is for the latter, a third would take a core from the forward pass.
 MASK_WORKERS = 2
-MAX_COMPILED = 32
+# Each keeps the states that its lexer has met, 15 to 22 MiB once answers have gone over it at length.
+MAX_COMPILED = 8
 # llguidance's default admits 250,000 states of 1 to 2 KiB per grammar.
 MAX_LEXER_STATES = 50_000
 # What has to come is computed at once, 20,000 bytes of it in 25 ms, while others wait for a step.

@@ -409,3 +409,12 @@ def test_more_given_text_than_anybody_waits_for_is_a_dead_end(byte_model: Model)
     assert grammar.forced(5) == []
     assert byte_model.allowed(grammar) == []
     assert grammar.dead_end() == "54000 given bytes would come next, more than 32768"
+
+
+def test_few_compiled_grammars_are_kept(byte_model: Model) -> None:
+    """Each holds what its lexer has met; the last eight wait for an equal one."""
+    compiler = GrammarCompiler(byte_model.tokenizer, VOCABULARY)
+    for i in range(20):
+        compiler.compile("regex", f"{i}a*")
+    assert compiler._compiled.cache_info().currsize == 8
+    compiler.close()
