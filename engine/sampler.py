@@ -15,8 +15,8 @@ from torch import Tensor
 
 from radixchat.engine.draw import draw
 from radixchat.engine.edited_logits import edited_logits
-from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.logprobs import TokenLogprob, token_logprobs
+from radixchat.engine.no_token import NoToken
 from radixchat.engine.sample_row import SampleRow
 
 
@@ -28,9 +28,7 @@ class Sampled:
     logprob: TokenLogprob | None = None
 
 
-# None where the logits are not finite: damaged weights, or an overflow. An InvalidRequest, which
-# nobody raised, where grammar and bans exclude every token: that request cannot go on.
-SampleResult = Sampled | InvalidRequest | None
+SampleResult = Sampled | NoToken
 
 
 def sample(logits: Tensor, rows: Sequence[SampleRow]) -> list[SampleResult]:
@@ -54,12 +52,14 @@ def sample(logits: Tensor, rows: Sequence[SampleRow]) -> list[SampleResult]:
         tokens[drawn] = draw(even, [rows[i] for i in drawn])
     chosen: list[int] = tokens.tolist()
     logprobs = _logprobs(logits, rows, chosen)
-    return [
-        Sampled(token, logprobs.get(i)) if able else (_excluded(rows[i]) if is_finite else None)
-        for i, (token, able, is_finite) in enumerate(
-            zip(chosen, possible.tolist(), finite.tolist(), strict=True)
-        )
-    ]
+    results: list[SampleResult] = []
+    states = zip(chosen, possible.tolist(), finite.tolist(), strict=True)
+    for i, (token, is_possible, is_finite) in enumerate(states):
+        if is_possible:
+            results.append(Sampled(token, logprobs.get(i)))
+        else:
+            results.append(NoToken.EXCLUDED if is_finite else NoToken.NOT_FINITE)
+    return results
 
 
 def _logprobs(
@@ -72,15 +72,3 @@ def _logprobs(
         return {}
     found = token_logprobs(logits[list(tops)], [chosen[i] for i in tops], list(tops.values()))
     return dict(zip(tops, found, strict=True))
-
-
-def _excluded(row: SampleRow) -> InvalidRequest:
-    """What to tell who asked for it."""
-    assert row.edits is not None
-    parts = [
-        ("its grammar", row.edits.mask is not None),
-        ("bad_words", bool(row.params.bad_words)),
-        ("min_tokens", row.params.min_tokens > 0),
-    ]
-    asked = " and ".join(name for name, is_asked in parts if is_asked)
-    return InvalidRequest(f"no token is left to go on with at position {row.position}: {asked}")

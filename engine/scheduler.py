@@ -23,10 +23,10 @@ from radixchat.engine.drafting import verified, with_draft
 from radixchat.engine.errors import (
     EngineOverloaded,
     InvalidRequest,
-    ModelLoadError,
     RadixChatError,
 )
 from radixchat.engine.joining import joins
+from radixchat.engine.no_token import error_of
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.sampler import Sampled, SampleResult
 from radixchat.engine.stats import EngineStats
@@ -37,11 +37,6 @@ from radixchat.radix.use import Signal
 
 # Of the pool, what is kept at most so that those who run can grow.
 WATERMARK_SHARE = 8
-
-NOT_FINITE = (
-    "the model computed logits that are not finite: its file is damaged, or its numbers overflow; "
-    "fetch it again, or take another"
-)
 
 
 class Scheduler:
@@ -219,7 +214,7 @@ class Scheduler:
         for index, sample in enumerate(sampled[: held + 1]):
             if not isinstance(sample, Sampled):
                 if index == 0:  # else the next step meets it again
-                    self._finish(request, FinishReason.FAILED, error=_why_not(request, sample))
+                    self._finish(request, FinishReason.FAILED, error=error_of(request, sample))
                 return
             request.num_computed += index > 0
             request.accepted_tokens += index < held
@@ -385,12 +380,3 @@ class Scheduler:
         computed = request.tokens[: request.num_computed]
         request.num_written += self._cache.commit(request.allocation, computed)
         self._state += 1
-
-
-def _why_not(request: Request, sample: InvalidRequest | None) -> RadixChatError:
-    """The error of a request that has no next token."""
-    if sample is None:
-        return ModelLoadError(NOT_FINITE)
-    if request.grammar is not None and (reason := request.grammar.dead_end()) is not None:
-        return InvalidRequest(f"the answer cannot go on as its grammar wants it: {reason}")
-    return sample

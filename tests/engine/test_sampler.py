@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from radixchat.engine.errors import InvalidRequest
+from radixchat.engine.no_token import NoToken, error_of
 from radixchat.engine.request import Request
 from radixchat.engine.sample_row import SampleRow, sample_rows
 from radixchat.engine.sampler import Sampled, SampleResult, sample
@@ -63,23 +64,23 @@ def test_a_row_that_is_not_finite_has_no_token(bad: float, params: SamplingParam
     logits[1, 3] = bad
     rows = [SampleRow(params, i) for i in range(3)]
     first, broken, last = sample(logits, rows)
-    assert broken is None
+    assert broken is NoToken.NOT_FINITE
     assert [first] == sample(LOGITS, rows[:1])
     assert [last] == sample(LOGITS, rows[2:])
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_request_whose_every_token_is_excluded_is_told_so(temperature: float) -> None:
-    """An InvalidRequest that names what was asked, for that row alone."""
+    """They are told apart, for that row alone."""
     params = SamplingParams(temperature=temperature, bad_words=((1,),), logprobs=1)
     request = Request(0, [4], params)
     rows = sample_rows(request, [], [mask_of({1}, 5)])
     fine = SampleRow(GREEDY, 9)
     excluded, sampled = sample(LOGITS.repeat(2, 1), [*rows, fine])
-    assert isinstance(excluded, InvalidRequest)
-    assert str(excluded) == (
-        "no token is left to go on with at position 1: its grammar and bad_words"
-    )
+    assert excluded is NoToken.EXCLUDED
+    error = error_of(request, excluded)
+    assert isinstance(error, InvalidRequest)
+    assert str(error) == "no token is left to go on with at position 1: bad_words"
     assert sampled == Sampled(1)
 
 
