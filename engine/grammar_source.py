@@ -17,6 +17,7 @@ from radixchat.engine.errors import InvalidRequest
 # Compiling takes 0.1 ms for each of a schema's properties, about 40 characters.
 MAX_CHARACTERS = 1 << 18
 MAX_REASON = 400
+MAX_ECHO = 40  # of what a client wrote, in a sentence about it
 
 # JSON admits any amount of white space between its tokens, and a small model that has begun with it
 # need not find an end: a space, or a new line with its indentation, is what they write on purpose.
@@ -31,7 +32,8 @@ def grammar_source(kind: str, value: str, *, skips_space: bool) -> str:
     """
     write = _KINDS.get(kind)
     if write is None:
-        raise InvalidRequest(f"response_format is {kind!r}; allowed: {', '.join(_KINDS)}")
+        named, allowed = _cut(repr(kind), MAX_ECHO), ", ".join(_KINDS)
+        raise InvalidRequest(f"response_format is {named}; allowed: {allowed}")
     if len(value) > MAX_CHARACTERS:
         refuse(kind, f"it has {len(value)} characters, at most {MAX_CHARACTERS} are allowed")
     try:
@@ -47,32 +49,39 @@ def grammar_source(kind: str, value: str, *, skips_space: bool) -> str:
 
 
 def refuse(kind: str, reason: str) -> NoReturn:
-    """Raise InvalidRequest for a response format that cannot be used."""
-    raise InvalidRequest(f"response_format {kind!r} cannot be used: {reason}")
+    """Raise InvalidRequest for a response format that cannot be used; a long reason is cut."""
+    raise InvalidRequest(f"response_format {kind!r} cannot be used: {_cut(reason, MAX_REASON)}")
 
 
 def explain(error: str) -> str:
-    """The part of llguidance's message that is about the client's text."""
+    """The part of llguidance's message that is about the client's text, MAX_REASON of it."""
     if not error or error.startswith("NoExtension"):
         return "no answer satisfies it"
     if "special token" in error:
         return "it names a control token; an answer is text only"
     error = re.split(r"<backtrace>|<non-verbose/>", error)[0].strip()
     if problem := re.search(r"^error: (.*)", error, re.MULTILINE):
-        return problem[1]
-    return error if len(error) <= MAX_REASON else f"{error[:MAX_REASON]} ..."
+        error = problem[1]
+    return _cut(error, MAX_REASON)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 4]} ..."
 
 
 def _json_object(value: str) -> str:
     if value:
-        refuse("json_object", f"it takes no value, but has {value[:40]!r}; a schema is json_schema")
+        refuse(
+            "json_object",
+            f"it takes no value, but has {value[:MAX_ECHO]!r}; a schema is json_schema",
+        )
     return _grammar_of_schema({"type": "object"})
 
 
 def _json_schema(value: str) -> str:
     schema = _load("json_schema", value)
     if not isinstance(schema, dict | bool):
-        refuse("json_schema", f"a schema is an object, true or false, not {value[:40]!r}")
+        refuse("json_schema", f"a schema is an object, true or false, not {value[:MAX_ECHO]!r}")
     if schema is False:
         refuse("json_schema", "no answer satisfies false")
     return _grammar_of_schema({} if schema is True else schema)
@@ -97,10 +106,10 @@ def _regex(value: str) -> str:
 def _choice(value: str) -> str:
     texts = _load("choice", value)
     if not isinstance(texts, list) or not texts:
-        refuse("choice", f"it is a JSON list of one text or more, not {value[:40]!r}")
+        refuse("choice", f"it is a JSON list of one text or more, not {value[:MAX_ECHO]!r}")
     for text in texts:
         if not isinstance(text, str) or not text:
-            refuse("choice", f"{text!r} is no text to choose")
+            refuse("choice", f"{_cut(repr(text), MAX_ECHO)} is no text to choose")
     # One terminal: as many rules are too much for the parser from 2,000 texts on.
     return _lark("start: CHOICE\nCHOICE: " + " | ".join(json.dumps(text) for text in texts))
 
@@ -116,7 +125,7 @@ def _load(kind: str, value: str) -> Any:
     try:
         loaded = json.loads(value, parse_constant=no_number)
     except (ValueError, RecursionError) as error:
-        refuse(kind, f"{value[:40]!r} is not JSON: {error}")
+        refuse(kind, f"{value[:MAX_ECHO]!r} is not JSON: {error}")
     return loaded
 
 
