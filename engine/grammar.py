@@ -30,7 +30,7 @@ from radixchat.engine.tokenizer import Tokenizer
 # A mask takes 20 us in the median and, where a lexer meets new states, up to 5 ms (a vocabulary of
 # 49,152): a second worker is for the latter, a third would take a core from the forward pass.
 MASK_WORKERS = 2
-# Each keeps the states that its lexer has met, 15 to 22 MiB once answers have gone over it at length.
+# Each keeps the states that its lexer has met, up to 22 MiB of them.
 MAX_COMPILED = 8
 # llguidance's default admits 250,000 states of 1 to 2 KiB per grammar.
 MAX_LEXER_STATES = 50_000
@@ -248,8 +248,9 @@ class GrammarCompiler:
     def compile(self, kind: str, value: str) -> Grammar:
         """The grammar of an answer that has not begun. Equal ones are compiled once.
 
-        kind, value: those of `server.protocol.ResponseFormat`. Takes a millisecond, or a second
-        for thousands of properties. Raises InvalidRequest, which says what is wrong.
+        kind, value: one of those that `grammar_source` knows, and what a client wrote. Takes a
+        millisecond, or a second for thousands of properties. Raises InvalidRequest, which says
+        what is wrong.
         """
         place = _Place(self._compiled(kind, value).deep_copy(), self._vocabulary)
         return Grammar(place, self._vocabulary, self._workers)
