@@ -9,8 +9,9 @@ shown and belongs to the conversation, and the token does not. Knows no response
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from radixchat.engine.prompt import Piece
 from radixchat.engine.tokenizer import Tokenizer
@@ -40,8 +41,9 @@ class AnswerIds:
         """Ids that decode to `text`, all that was shown so far; it never gets shorter.
 
         Of the sampled ones, as many leading ones as lie in the text and end with a whole character;
-        what is left of the text is encoded. Where a tokenizer changes what it encodes (NFC), that
-        part may differ. num_kept: of the answer's end, AnswerText's.
+        what is left of the text is encoded. In a vocabulary that has not every byte, that part may
+        differ where the tokenizer changes what it encodes (NFC). num_kept: of the answer's end,
+        AnswerText's.
         """
         while self._ends and self._ends[0][1] <= len(text):
             self._shown = self._ends.popleft()
@@ -51,17 +53,33 @@ class AnswerIds:
         kept, rest = tuple(self.sampled[:count][:num_kept]), text[length:]
         if not rest:
             return kept
-        candidates = [kept + ids for ids in self._encodings(rest, at_start=not kept)]
-        # A vocabulary that writes a space before every text may need the whole of it.
-        candidates.append(tuple(self._tokenizer.encode(text)))
-        decode = self._tokenizer.decode
-        return next((ids for ids in candidates if decode(ids) == text), candidates[0])
+        candidates = self._encodings(kept, rest)
+        first = next(candidates)
+        found = (ids for ids in itertools.chain((first,), candidates) if self._decodes(ids, text))
+        return next(found, first)
 
-    def _encodings(self, text: str, *, at_start: bool) -> Iterator[tuple[int, ...]]:
-        """Ids that may decode to the text where others come before it: by itself, after a line."""
-        piece = Piece(text, is_content=True)
-        yield tuple(self._tokenizer.encode_prompt([piece], at_start=at_start))
-        line = self._tokenizer.encode(f"\n{text}")
+    def _encodings(self, kept: tuple[int, ...], rest: str) -> Iterator[tuple[int, ...]]:
+        """Ids that may decode to the text, the most usual first.
+
+        The rest by itself; as after a line, for a vocabulary that writes a space before every text;
+        one by one its characters, which the model has hardly seen like that; all of it anew.
+        """
+        piece = Piece(rest, is_content=True)
+        yield kept + tuple(self._tokenizer.encode_prompt([piece], at_start=not kept))
+        line = self._tokenizer.encode(f"\n{rest}")
         for count in range(1, len(line) + 1):
-            if self._tokenizer.decode(line[:count]) == "\n":
-                yield tuple(line[count:])
+            if self._decodes(line[:count], "\n"):
+                yield kept + tuple(line[count:])
+        characters = [self._character(char) for char in rest]
+        if all(characters):
+            yield kept + tuple(itertools.chain.from_iterable(characters))
+        yield tuple(self._tokenizer.encode(self._tokenizer.decode(kept) + rest))
+
+    def _decodes(self, ids: Sequence[int], text: str) -> bool:
+        return self._tokenizer.decode(ids) == text
+
+    def _character(self, char: str) -> tuple[int, ...]:
+        """The token that is this character, or those that are its bytes; () if there are none."""
+        known, data = self._tokenizer.token_bytes, char.encode()
+        parts = [data] if data in known else [bytes([byte]) for byte in data]
+        return tuple(map(known.index, parts)) if all(part in known for part in parts) else ()

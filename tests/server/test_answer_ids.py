@@ -18,9 +18,10 @@ from radixchat.tests.engine.vocabularies import (
 )
 
 BYTE_LEVEL = Tokenizer.from_gguf(byte_level_fields())
+SENTENCEPIECE = Tokenizer.from_gguf(sentencepiece_fields())
 TOKENIZERS = [
     pytest.param(BYTE_LEVEL, id="byte-level"),
-    pytest.param(Tokenizer.from_gguf(sentencepiece_fields()), id="sentencepiece"),
+    pytest.param(SENTENCEPIECE, id="sentencepiece"),
 ]
 
 
@@ -79,6 +80,17 @@ def test_the_first_part_of_a_token_is_encoded() -> None:
     found = answer_ids(BYTE_LEVEL, ids, shown)
     assert found[:straddled] == tuple(ids[:straddled])
     assert BYTE_LEVEL.decode(found[straddled:]) == whole[straddled][:2]
+
+
+@pytest.mark.parametrize("space", ["  ", "    "])
+def test_spaces_that_no_text_begins_with_leave_the_tokens_before_them(space: str) -> None:
+    """SentencePiece writes them as one token with a line, and by themselves with a space more."""
+    tokenizer, known = SENTENCEPIECE, SENTENCEPIECE.token_bytes
+    letter = known.index(b"a")
+    cut = next(id_ for id_, data in enumerate(known) if data.strip() and data[:4] == b"    ")
+    ids = answer_ids(tokenizer, [letter, cut], f"a{space}")
+    assert ids[0] == letter
+    assert tokenizer.decode(ids) == f"a{space}"
 
 
 def test_a_text_that_ends_within_a_character_has_all_its_tokens() -> None:
