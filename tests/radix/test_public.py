@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
+from array import array
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from radixchat.radix.allocation import Allocation
+from radixchat.radix.allocation import Allocation, Tokens
 from radixchat.radix.cache import PrefixCache
 from radixchat.radix.eviction import LruPolicy
 from radixchat.radix.policies import make_policy
@@ -171,7 +174,8 @@ def test_every_read_is_of_the_right_prefix(seed: int) -> None:
     found: list[int] = []
 
     def key(tokens: list[int], position: int, namespace: bytes) -> int:
-        owner = b"" if position < cache._border(tokens) else namespace
+        prefix = cache._prefix_of(tokens)
+        owner = b"" if prefix is not None and position < prefix.size else namespace
         return hash((tuple(tokens[: position + 1]), owner))
 
     def check(allocation: Allocation, tokens: list[int], namespace: bytes, computed: int) -> None:
@@ -242,3 +246,38 @@ def test_tenants_limits_are_refused() -> None:
     cache = PrefixCache(10, 4, TenantOrder(LruPolicy, {A: TenantLimits(quota=16)}))
     with pytest.raises(ValueError, match="do not reach below a public prefix"):
         PublicPrefixCache(cache, (DECLARED,))
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda t: array("i", t), np.int32])
+def test_tokens_may_be_any_sequence(kind: Callable[[list[int]], Tokens]) -> None:
+    """A prefix is found in lists and in arrays alike, and what one computed by the others."""
+    cache, prompt = _cache(), [*SYSTEM, 1, 2, 3, 4, 5, 6]
+    _serve(cache, prompt, A)
+    assert cache.match(kind(prompt), A).length == len(prompt)
+    assert cache.match(kind(prompt), B).length == len(SYSTEM)
+    assert cache.match(kind([*SYSTEM[:-1], 7, 1]), B).length == 0
+    assert cache.match(kind(SYSTEM), B).length == 0
+    allocation = cache.allocate(kind(prompt), B)
+    assert allocation is not None
+    assert allocation.num_cached == len(SYSTEM)
+    cache.release(allocation)
+    cache.supersede(kind(prompt), 22, "conversation", A)
+    assert cache.purge(kind(prompt), "conversation", A) == 2
+    assert cache.match(prompt, A).length == len(SYSTEM)
+
+
+@pytest.mark.parametrize("kind", [list, np.int32])
+def test_a_long_prefix_takes_no_more_steps(kind: Callable[[list[int]], Tokens]) -> None:
+    """No Python runs for each of its tokens when a prompt is looked up."""
+
+    def calls(length: int) -> int:
+        prefix = list(range(length))
+        cache = _cache(num_pages=512, prefixes=([*prefix, 1],))
+        _serve(cache, [*prefix, 1, 2, 3], A)
+        events: list[str] = []
+        sys.setprofile(lambda frame, event, argument: events.append(event))
+        cache.match(kind([*prefix, 1, 2, 3]), A)
+        sys.setprofile(None)
+        return len(events)
+
+    assert calls(1600) == calls(80)
