@@ -31,8 +31,8 @@ class AnswerText:
 
     stopped_by: the stop string that was said; then nothing that comes is shown, or counted.
     num_kept: so many leading tokens belong wholly to what was shown, and end with a whole
-    character; after a `finish` without a stop string all of them do. Each token costs the time of
-    its own characters, however long the text.
+    character; after a `finish` without a stop string all of them do. num_kept_characters: of their
+    text. Each token costs the time of its own characters, however long the text.
     """
 
     __slots__ = (
@@ -47,6 +47,7 @@ class AnswerText:
         "_stops",
         "_stream",
         "num_kept",
+        "num_kept_characters",
         "stopped_by",
     )
 
@@ -67,7 +68,7 @@ class AnswerText:
         # many characters there are up to there.
         self._ends: deque[tuple[int, int]] = deque()
         self.stopped_by: str | None = None
-        self.num_kept = 0
+        self.num_kept = self.num_kept_characters = 0
 
     def push(self, token: int) -> str:
         """The text that this token makes certain."""
@@ -122,4 +123,4 @@ class AnswerText:
     def _show(self, text: str) -> None:
         self._num_shown += len(text)
         while self._ends and self._ends[0][1] <= self._num_shown:
-            self.num_kept = self._ends.popleft()[0]
+            self.num_kept, self.num_kept_characters = self._ends.popleft()

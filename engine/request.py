@@ -67,10 +67,11 @@ class TokenEvent:
     last event of a request, and only that, has `finish` and `usage`. A stop token is reported
     as `token` together with `finish`: it belongs to the conversation's ids but not to its text.
 
-    text: what is now certain to be shown, "" for a request that has no `text`. num_kept: of the
-    last event, how many of the sampled tokens belong to the answer: a stop token does not, nor
-    does any token with text of a stop string (`stop`, the one that was said). prompt_logprobs: of
-    the prompt's tokens but the first, with the first sampled token.
+    text: what is now certain to be shown, "" for a request that has no `text`. num_kept: so many
+    of the sampled tokens belong wholly to what was shown up to now, and have num_kept_characters
+    of it; a stop token does not belong to it, nor does a token with text of a stop string (`stop`,
+    the one that was said). Of a request without `text` only the last event tells. prompt_logprobs:
+    of the prompt's tokens but the first, with the first sampled token.
     """
 
     request_id: int
@@ -79,7 +80,8 @@ class TokenEvent:
     usage: Usage | None = None
     error: RadixChatError | None = None
     text: str = ""
-    num_kept: int | None = None
+    num_kept: int = 0
+    num_kept_characters: int = 0
     stop: str | None = None
     logprob: TokenLogprob | None = None
     prompt_logprobs: tuple[TokenLogprob, ...] | None = None

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.batch import RequestResult, ScheduledRequest
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.drafting import verified, with_draft
@@ -232,10 +233,11 @@ class Scheduler:
         stopped = token in request.stop_ids
         if request.grammar is not None:
             stopped |= request.grammar.accept(token)
-        text = "" if request.text is None or stopped else request.text.push(token)
         event = TokenEvent(
-            request.id, token, text=text, logprob=sample.logprob, prompt_logprobs=prompt_logprobs
+            request.id, token, logprob=sample.logprob, prompt_logprobs=prompt_logprobs
         )
+        if request.text is not None and not stopped:
+            event = with_text(event, request.text, request.text.push(token))
         reason = self._reason_to_stop(request, stopped)
         if reason is None:
             self._events.append(event)
@@ -336,13 +338,12 @@ class Scheduler:
     ) -> None:
         """The only way out: whatever a request was doing, its pages go back and it has one end."""
         event = event or TokenEvent(request.id, None)
-        num_kept, text, stop = request.num_output - stopped, event.text, None
+        event = replace(event, num_kept=request.num_output - stopped)
         if request.text is not None:
-            text += request.text.finish()
-            num_kept, stop = request.text.num_kept, request.text.stopped_by
+            event = with_text(event, request.text, request.text.finish())
         if request.allocation is not None:
             # What a stop string said is not part of the answer, so it is not cached either.
-            kept = max(request.num_prompt + num_kept, request.allocation.num_committed)
+            kept = max(request.num_prompt + event.num_kept, request.allocation.num_committed)
             request.num_computed = min(request.num_computed, kept)
             self._release(request)
         else:
@@ -350,17 +351,7 @@ class Scheduler:
         if request.num_cached is not None:
             self._observe(request, Signal.FINISHED)
         self.stats.finish(request, reason)
-        self._events.append(
-            replace(
-                event,
-                finish=reason,
-                usage=request.usage(),
-                error=error,
-                text=text,
-                num_kept=num_kept,
-                stop=stop,
-            )
-        )
+        self._events.append(replace(event, finish=reason, usage=request.usage(), error=error))
 
     def _release(self, request: Request) -> None:
         """The only way a running request lets go of its pages: finish, cancel and preemption."""
@@ -380,3 +371,14 @@ class Scheduler:
         computed = request.tokens[: request.num_computed]
         request.num_written += self._cache.commit(request.allocation, computed)
         self._state += 1
+
+
+def with_text(event: TokenEvent, answer: AnswerText, more: str) -> TokenEvent:
+    """The event with `more` text that is certain now, and what of the answer is shown with it."""
+    return replace(
+        event,
+        text=event.text + more,
+        num_kept=answer.num_kept,
+        num_kept_characters=answer.num_kept_characters,
+        stop=answer.stopped_by,
+    )

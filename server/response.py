@@ -19,7 +19,7 @@ from radixchat.engine.errors import RadixChatError
 from radixchat.engine.request import FinishReason, Request, TokenEvent, Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.answer_ids import AnswerIds
+from radixchat.server.answer_ids import answer_ids
 from radixchat.server.message import Answer
 from radixchat.server.protocol import (
     ErrorInfo,
@@ -92,8 +92,9 @@ class RunningResponse:
         self._log: list[ResponseEvent] = [created]
         self._news = asyncio.Event()
         self._text: list[str] = []
-        self._ids = AnswerIds(tokenizer)
-        self._num_kept: int | None = None
+        self._tokenizer = tokenizer
+        self._sampled: list[int] = []
+        self._kept = (0, 0)  # tokens and characters of the text that are wholly shown
         self._usage: Usage | None = None
         self._stop: str | None = None
         self._token_texts = TokenTexts(tokenizer)
@@ -125,7 +126,8 @@ class RunningResponse:
     def answer(self) -> Answer:
         """What was generated and shown so far."""
         text = "".join(self._text)
-        return Answer(text, self._ids.of(text, self._num_kept))
+        count, length = self._kept
+        return Answer(text, answer_ids(self._tokenizer, self._sampled[:count], text, length))
 
     async def _produce(self) -> None:
         """Generate, store, tell: whatever fails on the way, there is one terminal event."""
@@ -181,11 +183,12 @@ class RunningResponse:
         if event.token is not None:
             self._last_at = time.perf_counter()
             self._first_at = self._first_at or self._last_at
-            self._ids.push(event.token)
+            self._sampled.append(event.token)
         if event.logprob is not None:
             self._logprobs.append(self._token_texts.output_logprob(event.logprob))
         if event.finish is not None:
-            self._num_kept, self._stop, self._usage = event.num_kept, event.stop, event.usage
+            self._stop, self._usage = event.stop, event.usage
+        self._kept = event.num_kept, event.num_kept_characters
         if event.text:
             self._text.append(event.text)
             self._publish(OutputTextDelta(self.id, event.text))
@@ -209,7 +212,7 @@ class RunningResponse:
         self, status: str, reason: str | None, error: ErrorInfo | None = None
     ) -> ResponseDone:
         answer, input_tokens = self.answer, len(self._prompt_ids)
-        usage = self._usage or Usage(input_tokens, 0, 0, len(self._ids.sampled))
+        usage = self._usage or Usage(input_tokens, 0, 0, len(self._sampled))
         asked_logprobs = self._request.sampling.logprobs is not None
         return ResponseDone(
             conversation=self._created.conversation,
@@ -224,11 +227,11 @@ class RunningResponse:
                 usage.output_tokens,
                 usage.draft_tokens,
                 usage.accepted_tokens,
-                self._num_kept,
+                self._kept[0],
             ),
             timings=self._timings(usage),
             input_ids=self._prompt_ids,
-            output_ids=tuple(self._ids.sampled),
+            output_ids=tuple(self._sampled),
             seed=self._request.sampling.seed,
             error=error,
             stop=self._stop,

@@ -97,8 +97,8 @@ MUTANTS = (
     Mutant(
         "text that was held back is lost",
         "scheduler",
-        "text += request.text.finish()",
-        "request.text.finish()",
+        "with_text(event, request.text, request.text.finish())",
+        "with_text(event, request.text, request.text.finish()[:0])",
     ),
     Mutant(
         "nobody ages",

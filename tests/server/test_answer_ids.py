@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.answer_ids import AnswerIds
+from radixchat.server.answer_ids import answer_ids
 from radixchat.tests.engine.vocabularies import (
     SENTENCES,
     byte_level_fields,
@@ -25,14 +25,10 @@ TOKENIZERS = [
 ]
 
 
-def answer_ids(
-    tokenizer: Tokenizer, sampled: Sequence[int], text: str, num_kept: int | None = None
-) -> tuple[int, ...]:
-    """The ids of `text`, all of it shown at once, after all tokens."""
-    ids = AnswerIds(tokenizer)
-    for token in sampled:
-        ids.push(token)
-    return ids.of(text, num_kept)
+def ids_of(text: AnswerText, tokenizer: Tokenizer, ids: Sequence[int], shown: str) -> list[int]:
+    """The ids of what an answer has shown."""
+    kept = ids[: text.num_kept]
+    return list(answer_ids(tokenizer, kept, shown, text.num_kept_characters))
 
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
@@ -51,24 +47,14 @@ def test_the_ids_decode_to_the_text_wherever_a_stop_string_cuts(
     whole = tokenizer.decode(ids)
     cut = data.draw(st.integers(0, len(whole)))
     stop = (whole[cut:],) if cut < len(whole) else ()
-    text, found, shown = AnswerText(tokenizer.stream(), stop), AnswerIds(tokenizer), ""
+    text, shown = AnswerText(tokenizer.stream(), stop), ""
     for token in ids:
         shown += text.push(token)
-        found.push(token)
-        assert tokenizer.decode(found.of(shown)) == shown
+        assert tokenizer.decode(ids_of(text, tokenizer, ids, shown)) == shown
     shown += text.finish()
-    stored = found.of(shown, text.num_kept)
+    stored = ids_of(text, tokenizer, ids, shown)
     assert tokenizer.decode(stored) == shown
-    assert stored[: text.num_kept] == tuple(ids[: text.num_kept])
-    assert answer_ids(tokenizer, ids, shown, text.num_kept) == stored
-
-
-def test_a_stop_token_is_not_of_the_text() -> None:
-    """It shows nothing, so only the count of kept tokens tells it from one that belongs there."""
-    control = BYTE_LEVEL.control_tokens["<|im_end|>"]
-    ids = BYTE_LEVEL.encode("ok")
-    assert answer_ids(BYTE_LEVEL, [*ids, control], "ok", len(ids)) == tuple(ids)
-    assert answer_ids(BYTE_LEVEL, [*ids, control], "ok") == (*ids, control)
+    assert stored[: text.num_kept] == ids[: text.num_kept]
 
 
 def test_the_first_part_of_a_token_is_encoded() -> None:
@@ -77,7 +63,8 @@ def test_the_first_part_of_a_token_is_encoded() -> None:
     whole = [BYTE_LEVEL.decode([token]) for token in ids]
     straddled = next(n for n, text in enumerate(whole) if n and len(text) > 2)
     shown = "".join(whole[:straddled]) + whole[straddled][:2]
-    found = answer_ids(BYTE_LEVEL, ids, shown)
+    length = len("".join(whole[:straddled]))
+    found = answer_ids(BYTE_LEVEL, ids[:straddled], shown, length)
     assert found[:straddled] == tuple(ids[:straddled])
     assert BYTE_LEVEL.decode(found[straddled:]) == whole[straddled][:2]
 
@@ -85,26 +72,20 @@ def test_the_first_part_of_a_token_is_encoded() -> None:
 @pytest.mark.parametrize("space", ["  ", "    "])
 def test_spaces_that_no_text_begins_with_leave_the_tokens_before_them(space: str) -> None:
     """SentencePiece writes them as one token with a line, and by themselves with a space more."""
-    tokenizer, known = SENTENCEPIECE, SENTENCEPIECE.token_bytes
-    letter = known.index(b"a")
-    cut = next(id_ for id_, data in enumerate(known) if data.strip() and data[:4] == b"    ")
-    ids = answer_ids(tokenizer, [letter, cut], f"a{space}")
+    tokenizer = SENTENCEPIECE
+    letter = tokenizer.token_bytes.index(b"a")
+    ids = answer_ids(tokenizer, [letter], f"a{space}", 1)
     assert ids[0] == letter
     assert tokenizer.decode(ids) == f"a{space}"
 
 
 def test_a_text_that_ends_within_a_character_has_all_its_tokens() -> None:
     """A limit in an emoji: U+FFFD was shown, and the bytes stay what they were."""
-    ids = BYTE_LEVEL.encode("ok 👍")
-    for count in range(1, len(ids) + 1):
-        sampled = ids[:count]
-        text = BYTE_LEVEL.decode(sampled)
-        assert answer_ids(BYTE_LEVEL, sampled, text, count) == tuple(sampled)
-
-
-def test_text_that_is_not_shown_yet_has_no_tokens_yet() -> None:
-    """While a character or a stop string is incomplete, the ids are those of the text before."""
-    emoji = BYTE_LEVEL.encode("👍")
-    ids = [*BYTE_LEVEL.encode("ok"), *emoji[:-1]]
-    assert answer_ids(BYTE_LEVEL, ids, "ok") == tuple(ids[: len(ids) - len(emoji) + 1])
-    assert answer_ids(BYTE_LEVEL, ids, "") == ()
+    whole = BYTE_LEVEL.encode("ok 👍")
+    for count in range(1, len(whole) + 1):
+        text = AnswerText(BYTE_LEVEL.stream())
+        shown = "".join([text.push(token) for token in whole[:count]])
+        before = ids_of(text, BYTE_LEVEL, whole, shown)
+        assert BYTE_LEVEL.decode(before) == shown
+        shown += text.finish()
+        assert ids_of(text, BYTE_LEVEL, whole[:count], shown) == whole[:count]
