@@ -102,7 +102,7 @@ class Engine:
         decided = time.perf_counter()
         results = self.runner.run(scheduled) if scheduled else []
         computed = time.perf_counter()
-        events = self.scheduler.update(scheduled, results)
+        events = self.scheduler.update(scheduled, results, self._clock())
         ended = time.perf_counter()
         stats.step_seconds += ended - began
         stats.schedule_seconds += decided - began + ended - computed

@@ -71,7 +71,8 @@ class TokenEvent:
     of the sampled tokens belong wholly to what was shown up to now, and have num_kept_characters
     of it; a stop token does not belong to it, nor does a token with text of a stop string (`stop`,
     the one that was said). Of a request without `text` only the last event tells. prompt_logprobs:
-    of the prompt's tokens but the first, with the first sampled token.
+    of the prompt's tokens but the first, with the first sampled token. at: the end of the step, on
+    the engine's clock.
     """
 
     request_id: int
@@ -82,6 +83,7 @@ class TokenEvent:
     text: str = ""
     num_kept: int = 0
     num_kept_characters: int = 0
+    at: float = 0.0
     stop: str | None = None
     logprob: TokenLogprob | None = None
     prompt_logprobs: tuple[TokenLogprob, ...] | None = None

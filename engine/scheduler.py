@@ -115,7 +115,7 @@ class Scheduler:
         return list(self._step.values())
 
     def update(
-        self, scheduled: Sequence[ScheduledRequest], results: Sequence[RequestResult]
+        self, scheduled: Sequence[ScheduledRequest], results: Sequence[RequestResult], now: float
     ) -> list[TokenEvent]:
         """Record a step: commit what was computed, append what was sampled, end who is done.
 
@@ -132,7 +132,7 @@ class Scheduler:
                 self._append(item, result.sampled)
         self._step = {}
         events, self._events = self._events, []
-        return events
+        return [replace(event, at=now) for event in events]
 
     def waits(self) -> list[Wait]:
         """What each request waits for, those that run included."""

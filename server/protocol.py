@@ -149,14 +149,15 @@ class ResponseTimings:
 
     ttft_ms: from accepting the turn to the first token, waiting and encoding included.
     prompt_ms: from the hand-over to the engine to the first token. predicted_ms: from the first
-    token to the last. queue_ms: of prompt_ms, how long others were served first.
-    None: the response ended before there was a first token.
+    token to the last. queue_ms: of prompt_ms, how long others were served first. None: the response
+    ended before there was a first token. first_tokens: how many came with the first.
     """
 
     ttft_ms: float | None
     prompt_ms: float | None
     predicted_ms: float | None
     queue_ms: float | None = None
+    first_tokens: int = 1
 
     def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
         """The `timings` object, with llama.cpp's names; draft_n: guessed or forced tokens."""
@@ -174,11 +175,10 @@ class ResponseTimings:
         }
 
     def predicted_per_second(self, usage: ResponseUsage) -> float | None:
-        """Tokens a second after the first; None where there is no second one."""
-        if not self.predicted_ms or usage.output_tokens < 2:
+        """Tokens a second after the prompt's step; None where there is no later step."""
+        if not self.predicted_ms or usage.output_tokens <= self.first_tokens:
             return None
-        # The first token comes out of the prompt's step: n tokens span n - 1 intervals.
-        return round((usage.output_tokens - 1) / self.predicted_ms * 1000, 3)
+        return round((usage.output_tokens - self.first_tokens) / self.predicted_ms * 1000, 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,7 @@ class RunningResponse:
         self._text: list[str] = []
         self._tokenizer = tokenizer
         self._sampled: list[int] = []
+        self._num_first = 0  # tokens of the first step: with a draft that was right, several
         self._kept = (0, 0)  # tokens and characters of the text that are wholly shown
         self._usage: Usage | None = None
         self._stop: str | None = None
@@ -147,7 +148,7 @@ class RunningResponse:
 
     async def _generate(self) -> ResponseDone:
         """Run the request to its end, whichever it is."""
-        self._submitted_at = time.perf_counter()
+        self._submitted_at = time.monotonic()
         if self._cancelled:
             return self._done("incomplete", "interrupted")
         stream = self._engine.generate(self._request)
@@ -181,8 +182,8 @@ class RunningResponse:
 
     def _take(self, event: TokenEvent) -> None:
         if event.token is not None:
-            self._last_at = time.perf_counter()
-            self._first_at = self._first_at or self._last_at
+            self._first_at, self._last_at = self._first_at or event.at, event.at
+            self._num_first += event.at == self._first_at
             self._sampled.append(event.token)
         if event.logprob is not None:
             self._logprobs.append(self._token_texts.output_logprob(event.logprob))
@@ -254,4 +255,5 @@ class RunningResponse:
             prompt_ms=milliseconds(self._submitted_at, self._first_at),
             predicted_ms=milliseconds(self._first_at, self._last_at),
             queue_ms=milliseconds(0, usage.queue_seconds),
+            first_tokens=self._num_first,
         )

@@ -226,7 +226,7 @@ class ChatService:
 
         One generator and no chain of them, so that leaving it is seen here, at once.
         """
-        accepted_at = time.perf_counter()
+        accepted_at = time.monotonic()
         terms = await self._options.read(options)
         turn = await prepare()
         self._plan.validate_prompt(len(turn.prompt_ids))

@@ -59,3 +59,12 @@ def test_logprobs_have_the_form_of_the_responses_api() -> None:
             {"token": "<|im_end|>", "bytes": None, "logprob": -3.0},
         ],
     }
+
+
+def test_the_speed_is_that_of_the_steps_after_the_first() -> None:
+    """Tokens that came with the first took no time of their own: a right draft is not infinite."""
+    usage = ResponseUsage(10, 0, 0, 9)
+    assert ResponseTimings(5.0, 4.0, 2000.0).predicted_per_second(usage) == 4
+    assert ResponseTimings(5.0, 4.0, 2000.0, first_tokens=5).predicted_per_second(usage) == 2
+    assert ResponseTimings(5.0, 4.0, 0.0, first_tokens=9).predicted_per_second(usage) is None
+    assert ResponseTimings(None, None, None).predicted_per_second(usage) is None

@@ -57,7 +57,7 @@ async def respond(
                 SamplingParams(temperature=0, max_tokens=tokens),
                 text=AnswerText(model.tokenizer.stream()),
             ),
-            accepted_at=time.perf_counter(),
+            accepted_at=time.monotonic(),
             engine=engine,
             tokenizer=model.tokenizer,
             n_ctx=model.engine.plan.max_tokens,

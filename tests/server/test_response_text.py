@@ -81,7 +81,7 @@ def show(
         response = RunningResponse(
             created=ResponseCreated("conv_1", "resp_1"),
             request=Request(0, list(PROMPT), sampling, text=text, deadline=deadline),
-            accepted_at=time.perf_counter(),
+            accepted_at=time.monotonic(),
             engine=engine,
             tokenizer=model.tokenizer,
             n_ctx=model.engine.plan.max_tokens,

@@ -281,3 +281,23 @@ def test_a_service_closes_while_an_answer_has_a_form(
         path = store.path(store.conversation(latest).tip)
     assert path[-1].status == "interrupted"
     assert set(path[-1].text) == {"a"}
+
+
+def test_an_answer_of_one_step_has_no_speed(settings: LocalSettings) -> None:
+    """Asked again, the whole answer is a draft that holds."""
+
+    async def body(service: ChatService) -> None:
+        conversation = await service.create_conversation()
+        short = replace(GREEDY, max_output_tokens=6)
+        first = await finish(service.send(conversation, "Hi", short))
+        again = await finish(service.regenerate(conversation, short))
+        assert again.output_ids == first.output_ids
+        assert again.usage.accepted_tokens == 5
+        assert again.timings.first_tokens == 6
+        assert again.timings.predicted_ms == 0
+        assert again.timings.predicted_per_second(again.usage) is None
+        speed = first.timings.predicted_per_second(first.usage)
+        assert speed is not None
+        assert speed < 100_000
+
+    serve(body, settings)
