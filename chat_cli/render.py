@@ -75,17 +75,20 @@ class TextOutput:
     """Answers as text for people, with a status line on standard error after each.
 
     Markdown where the console takes styles, plain text elsewhere; redrawn while it comes only
-    where the console is a real terminal (FORCE_COLOR alone does not make one).
+    where the console is a real terminal (FORCE_COLOR alone does not make one). verbatim: the
+    answers are data, of which Markdown would swallow characters and spaces: plain text everywhere.
     """
 
-    def __init__(self, console: Console, notes: Notes) -> None:
+    def __init__(self, console: Console, notes: Notes, *, verbatim: bool = False) -> None:
         self._console = console
         self._notes = notes
+        self._verbatim = verbatim
 
     def begin(self) -> Answer:
         """An answer on the console."""
         is_real = self._console.file.isatty()
-        if self._console.is_terminal and not self._console.is_dumb_terminal:
+        takes_styles = self._console.is_terminal and not self._console.is_dumb_terminal
+        if takes_styles and not self._verbatim:
             return MarkdownAnswer(self._console, live=is_real)
         return PlainAnswer(self._console.file, to_terminal=is_real)
 

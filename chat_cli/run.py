@@ -41,7 +41,8 @@ _LEFT_BY_USER = (exit_codes.OK, exit_codes.INTERRUPTED)
 
 def run_chat(settings: ChatSettings, question: str | None) -> int:
     """Chat; the exit code. Raises SystemExit when a signal or a second Ctrl-C ends it early."""
-    streams = Streams.of_this_process(json=settings.json, ids=settings.ids)
+    has_format = settings.answer.response_format is not None
+    streams = Streams.of_this_process(json=settings.json, ids=settings.ids, verbatim=has_format)
     prompts = question is None and streams.screen is not None
     with Interrupts(interrupt_leaves=not prompts) as interrupts:
 

@@ -41,8 +41,11 @@ class Streams:
         return self.answers.is_dumb_terminal or self.errors.is_dumb_terminal
 
     @classmethod
-    def of_this_process(cls, *, json: bool, ids: bool) -> Streams:
-        """The streams as they are now; both consoles take what their encoding cannot say as `?`."""
+    def of_this_process(cls, *, json: bool, ids: bool, verbatim: bool = False) -> Streams:
+        """The streams as they are now; both consoles take what their encoding cannot say as `?`.
+
+        json, ids, verbatim: how the output shows answers.
+        """
         stdout, stderr = _usable(sys.stdout), _usable(sys.stderr)
         if isinstance(stdout, io.TextIOWrapper):
             # JSON is UTF-8 whatever the locale says.
@@ -51,6 +54,7 @@ class Streams:
             stderr.reconfigure(errors="replace")
         answers, errors = _console(stdout), _console(stderr)
         notes = Notes(errors)
+        text = TextOutput(answers, notes, verbatim=verbatim)
         answers_on_screen = stdout.isatty() and not json
         screen = stdout if answers_on_screen else stderr if stderr.isatty() else None
         is_terminal = sys.stdin is not None and sys.stdin.isatty()
@@ -58,7 +62,7 @@ class Streams:
             answers=answers,
             errors=errors,
             notes=notes,
-            output=JsonOutput(stdout, ids=ids) if json else TextOutput(answers, notes),
+            output=JsonOutput(stdout, ids=ids) if json else text,
             screen=screen if is_terminal else None,
             answers_on_screen=answers_on_screen,
             has_input=sys.stdin is not None,

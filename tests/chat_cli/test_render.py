@@ -56,6 +56,20 @@ def test_terminal() -> None:
     assert "&amp;" not in text
 
 
+@pytest.mark.parametrize("color", ["", "1"])
+def test_data_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch, color: str) -> None:
+    """Data loses no character to Markdown: a terminal gets it less its controls, a pipe whole."""
+    text = '{\n  "a": "*a* __b__ <br>"\n}\x1b'
+    monkeypatch.setenv("FORCE_COLOR", color)
+    for terminal, shown in ((True, text.replace("\x1b", "␛")), (False, text)):
+        stream = Recording(terminal=terminal)
+        answer = TextOutput(console(stream), notes()[0], verbatim=True).begin()
+        answer.feed(text[:5])
+        answer.feed(text[5:])
+        answer.close()
+        assert stream.getvalue() == shown + "\n"
+
+
 def test_force_color(monkeypatch: pytest.MonkeyPatch) -> None:
     """FORCE_COLOR gives a pipe the styles, but never a cursor movement."""
     monkeypatch.setenv("FORCE_COLOR", "1")

@@ -16,6 +16,7 @@ from radixchat.tests.chat_cli.scripted import messages_of, tiny_settings
 
 BRIEF = ("--temperature", "0", "--max-tokens", "12", "--threads", "1")
 SHELL_COMMAND = shlex.join(COMMAND)
+MARKS = "*a* __b__ 1*2*3 <br> # x"
 LONG = ("--temperature", "0", "--threads", "1")
 
 
@@ -69,6 +70,17 @@ def test_a_conversation(chat: ChatTerminal) -> None:
     assert chat.exit_code() == 0
     assert "Traceback" not in chat.text
     assert "goes on here" not in chat.text  # its only turn was taken back
+
+
+def test_an_answer_of_a_form_is_shown_as_it_is(model: Path) -> None:
+    """A choice with marks of Markdown appears with every one of them."""
+    with ChatTerminal("chat", *BRIEF, "--max-tokens", "40", "-o", "choice", f'["{MARKS}"]') as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("hello")
+        chat.answered(1)
+        chat.type("\x04")
+        assert chat.exit_code() == 0
+        assert f"> hello\n{MARKS}\ncached " in chat.text
 
 
 def test_stopping_and_continuing(model: Path) -> None:
