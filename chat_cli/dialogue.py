@@ -185,7 +185,7 @@ class Dialogue:
             stats = await self._client.stats()
         except RadixChatError as error:
             return self._say_failed(describe_error(error))
-        figures = {name.replace("_", " "): str(value) for name, value in stats.items()}
+        figures = {name.replace("_", " "): figure(value) for name, value in stats.items()}
         self._notes.table({"conversation": self._conversation or "none yet", **figures})
         return None
 
@@ -233,6 +233,14 @@ class Dialogue:
             if self.exit_code == exit_codes.OK:
                 self.exit_code = exit_codes.for_error(error)
         return error
+
+
+def figure(value: int | float | str) -> str:
+    """A value for people: three digits of a fraction, whole numbers with commas, texts as is."""
+    if isinstance(value, str):
+        return value
+    is_small_fraction = isinstance(value, float) and 0.001 <= abs(value) < 100
+    return f"{value:.3g}" if is_small_fraction else f"{value:,.0f}"
 
 
 _NO_TURN = ErrorInfo("invalid_value", 400, "the conversation has no turn yet", {})

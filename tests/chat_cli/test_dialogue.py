@@ -20,7 +20,7 @@ from radixchat.chat_cli.commands import (
     StartNew,
     Undo,
 )
-from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.dialogue import Dialogue, figure
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.render import TextOutput
 from radixchat.engine.engine import Engine
@@ -147,6 +147,37 @@ def test_statistics_begin_with_the_conversation(tiny_model: Path, tmp_path: Path
     ids = [line.split(maxsplit=1)[1] for line in said if line.startswith("conversation ")]
     assert said[0].startswith("conversation ")
     assert ids == ["none yet", found[0]]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (5.722125952008355, "5.72"),
+        (0.0123456, "0.0123"),
+        (0.0, "0"),
+        (0.00004, "0"),
+        (12345.678, "12,346"),
+        (7, "7"),
+        (1234567, "1,234,567"),
+        ("8 pages", "8 pages"),
+    ],
+)
+def test_statistics_are_rounded(value: float | str, shown: str) -> None:
+    """Nobody reads sixteen digits; counts are exact."""
+    assert figure(value) == shown
+
+
+def test_statistics_are_for_people(tiny_model: Path, tmp_path: Path) -> None:
+    """/stats shows its seconds rounded."""
+
+    async def work(dialogue: Dialogue, client: ChatClient) -> None:
+        await dialogue.perform(Say("one"))
+        await dialogue.perform(ShowStats())
+
+    lines = converse(tiny_model, tmp_path, work).splitlines()
+    seconds = [line.split()[-1] for line in lines if " seconds " in line]
+    assert len(seconds) >= 2
+    assert max(map(len, seconds)) <= 7
 
 
 def test_undo_shows_a_line(tiny_model: Path, tmp_path: Path) -> None:
