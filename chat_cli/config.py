@@ -15,13 +15,14 @@ import click
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.value_types import JSON_TYPES
 
-_EXPECTED: Mapping[type, str] = {
-    bool: "true or false",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "a list",
-    dict: "a table",
+_EXPECTED: Mapping[tuple[type, ...], str] = {
+    (bool,): "true or false",
+    (int,): "an integer",
+    (float, int): "a number",
+    (str,): "a string",
+    (list,): "a list",
+    (dict,): "a table",
+    (str, dict): "a string or a table",
 }
 
 
@@ -57,10 +58,9 @@ def _entry(
         raise click.UsageError(f"{where}: unknown key; known: {', '.join(sorted(known))}")
     # A list of one need not be written as one.
     values = value if option.multiple and isinstance(value, list) else [value]
-    expected = _type_of(option)
+    expected = _types_of(option)
     for each in values:
-        fits = type(each) is expected or (expected is float and type(each) is int)
-        if not fits:
+        if type(each) not in expected:
             raise click.UsageError(f"{where}: {each!r} is not {_EXPECTED[expected]}")
         try:
             option.type.convert(each, option, None)
@@ -70,17 +70,17 @@ def _entry(
     return option.name, values if option.multiple else value
 
 
-def _type_of(option: click.Option) -> type:
+def _types_of(option: click.Option) -> tuple[type, ...]:
     match option.type:
         case click.types.BoolParamType():
-            return bool
+            return (bool,)
         case click.IntRange():
-            return int
+            return (int,)
         case click.FloatRange():
-            return float
+            return (float, int)
         case click.types.FuncParamType(func=function):
-            return JSON_TYPES.get(function, str)
-    return str
+            return JSON_TYPES.get(function, (str,))
+    return (str,)
 
 
 def _name(path: Path) -> str:

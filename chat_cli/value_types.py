@@ -64,7 +64,15 @@ def token_bias(value: Any) -> tuple[tuple[int, float], ...]:
 
 
 def json_schema(value: Any) -> str:
-    """A JSON schema: this text, or that of the file of this name. Raises click.BadParameter."""
+    """A JSON schema: this text or table, or the text of the file of this name.
+
+    Raises click.BadParameter.
+    """
+    if isinstance(value, dict):
+        try:
+            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError) as error:  # TOML has dates, nan and inf
+            raise click.BadParameter(f"{_shown(value)} is not JSON: {error}") from error
     is_inline = str(value).lstrip().startswith("{")
     text = (
         str(value) if is_inline else _read(str(value), """a schema begins with {: '{"type": …'""")
@@ -118,7 +126,7 @@ def _shown(value: object) -> str:
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
-JSON_TYPES: Mapping[Callable[[Any], object], type] = MappingProxyType(
-    {text_list: list, choices: list, token_bias: dict}
+JSON_TYPES: Mapping[Callable[[Any], object], tuple[type, ...]] = MappingProxyType(
+    {text_list: (list,), choices: (list,), token_bias: (dict,), json_schema: (str, dict)}
 )
 """What the configuration file has in the place of JSON, by the function that checks it."""

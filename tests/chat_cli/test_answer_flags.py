@@ -95,6 +95,15 @@ def test_wrong_schema_files(tmp_path: Path) -> None:
     assert "cannot read" in complaint("--schema", str(tmp_path))
 
 
+@pytest.mark.parametrize("text", ["schema = { type = 'object' }", "[schema]\ntype = 'object'"])
+def test_a_schema_in_the_file_may_be_a_table(text: str) -> None:
+    """What JSON has as an object, TOML has as a table; a flag wins over it."""
+    write_config(text)
+    assert settings_of().answer.response_format == ResponseFormat("json_schema", SCHEMA)
+    given = settings_of("-o", "regex", "a").answer.response_format
+    assert given == ResponseFormat("regex", "a")
+
+
 def test_formats(tmp_path: Path) -> None:
     """A regex, a choice, a grammar or its file."""
     file = tmp_path / "g.lark"
