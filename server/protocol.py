@@ -222,8 +222,10 @@ class MissReport:
             "comparison_reusable_tokens": self.comparison_reusable_tokens,
         }
 
-    def details(self) -> dict[str, Any]:
-        """What the Responses API has no name for: the `x_cache` object."""
+    def details(self) -> dict[str, Any] | None:
+        """What the Responses API has no name for: the `x_cache` object; None of "cold"."""
+        if self.reason == "cold":
+            return None  # nothing was missed
         return {
             "index": self.index,
             "message": self.message,

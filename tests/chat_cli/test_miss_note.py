@@ -51,7 +51,7 @@ def test_the_note_stands_under_the_status_line() -> None:
 
 
 def test_json_has_the_diagnostics_of_the_responses_api_and_our_details() -> None:
-    """Both keys are there in every turn, null where nothing was missed."""
+    """Both keys are in every turn; null where nothing was missed, x_cache of a first turn too."""
     stream = Recording()
     output = JsonOutput(stream, ids=False)
     for miss in (None, missed("evicted", 12.5), missed("cold")):
@@ -72,3 +72,4 @@ def test_json_has_the_diagnostics_of_the_responses_api_and_our_details() -> None
         "evicted_seconds_ago": 12.5,
     }
     assert cold["prompt_cache_diagnostics"]["type"] == "comparison_response_not_found"
+    assert cold["x_cache"] is None
