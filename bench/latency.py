@@ -4,7 +4,8 @@ Four measurements, each beside a control in the same run. overhead: prompts with
 index and with none. gaps: a running answer while a long prompt arrives, in chunks and as one.
 waiting: a request that the cache does not help, in a stream of those that it does, with the bound
 on being overtaken, without, and first come, first served. refusal: a prompt that can never fit.
-Times depend on what else the machine does: its load average comes first.
+Times depend on what else the machine does: its load average comes first. With the default model on
+two cores it takes about eight minutes, with --quick one to three.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def waiting_lines(arms: tuple[WaitingArm, ...]) -> Iterator[str]:
             f"  {arm.name:<15}{bound:>7}  {arm.overtaken:>9}   {misses:<17} {arm.hit_rate:>9.1%}"
             f"   {arm.wait_ms.p50:>7,.0f} {arm.wait_ms.p99:>7,.0f}   p99/p50 {arm.p99_over_p50:.1f}"
         )
+    yield "  The bound is on how often somebody is overtaken. First come, first served waits least"
+    yield "  here, as all requests that the cache helps find the same prefix: order saves nothing."
 
 
 def refusal_lines(result: Refusal) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from radixchat.bench.latency import PARTS, QUICK, main
 from radixchat.bench.latency_overhead import OverheadLoad, overhead
 from radixchat.bench.latency_waiting import WaitingLoad, waiting
+from radixchat.bench.main import bench
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.weights import Checkpoint
 
@@ -38,6 +40,21 @@ def test_every_part_is_printed_and_in_the_json(output: list[str], document: Any)
     assert {"commit", "machine", "load", "model", "seed", "config", *PARTS} <= document.keys()
     for name in PARTS:
         assert any(line.startswith(f"{name}: ") for line in output)
+
+
+def test_who_waits_least_is_explained(output: list[str]) -> None:
+    """Under the table of waiting it says what the bound bounds, and why fcfs looks best."""
+    (last,) = (place for place, line in enumerate(output) if line.startswith("  fcfs "))
+    below = " ".join(" ".join(output[last + 1 : last + 3]).split())
+    assert below.startswith("The bound is on how often somebody is overtaken.")
+    assert below.endswith("find the same prefix: order saves nothing.")
+
+
+@pytest.mark.parametrize("name", ["engine", "latency"])
+def test_help_says_how_long_it_takes(name: str) -> None:
+    """Of minutes, and of --quick."""
+    text = " ".join(CliRunner().invoke(bench, [name, "--help"]).output.split())
+    assert re.search(r"it takes about \w+ minutes, with --quick ", text)
 
 
 def test_only_some_parts(tiny_path: Path) -> None:
