@@ -84,6 +84,17 @@ def test_speculation(tiny_model: Path, database: Path, *, regenerate: bool) -> N
         assert guessing[1]["timings"]["draft_n_accepted"] > 20
 
 
+def test_a_fixed_seed_repeats_the_answer(tiny_model: Path, database: Path) -> None:
+    """/regen says the same again with a seed; without one each answer draws and tells its own."""
+    settings = tiny_settings(tiny_model, database, temperature=1.0, seed=5)
+    one, again = run_script(settings, "one", "/regen").turns
+    assert one["output_ids"] == again["output_ids"]
+    assert one["seed"] == again["seed"] == 5
+    settings = tiny_settings(tiny_model, database, temperature=1.0)
+    one, other = run_script(settings, "one", "/regen").turns
+    assert one["seed"] != other["seed"]
+
+
 def test_truncation(tiny_model: Path, database: Path) -> None:
     """Turns that no longer fit are left out and named, once; the newest is answered."""
     lines = [f"turn {number} " + "x" * (CONTEXT // 4) for number in range(1, 6)]
