@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from radixchat.engine.errors import ConfigError, InvalidRequest, PromptTooLong
@@ -199,6 +199,15 @@ class EnginePlan:
         """Raise InvalidRequest unless there are tokens, and the model knows all of them."""
         if len(tokens) == 0:
             raise InvalidRequest("the prompt has no tokens; it must have at least one")
+        self.validate_ids(tokens)
+
+    def validate_ids(self, tokens: Collection[int]) -> None:
+        """Raise InvalidRequest unless the model knows all of these tokens."""
+        if not tokens:
+            return
+        if set(map(type, tokens)) != {int}:
+            wrong = next(token for token in tokens if type(token) is not int)
+            raise InvalidRequest(f"token id {wrong!r} is not a whole number")
         for token in (min(tokens), max(tokens)):
             if not 0 <= token < self.vocab_size:
                 raise InvalidRequest(

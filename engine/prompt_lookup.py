@@ -40,7 +40,7 @@ class PromptLookup:
         Old answers, or old paths as a whole: what one shares with the new prompt is left out. One
         that begins with the answer itself is proposed from its first token on.
         """
-        self._branches = tuple(branches)
+        self.branches = tuple(branches)
         self._texts: list[Sequence[int]] = []  # the branches, then the answer's own tokens
         self._indexes: list[NgramIndex] = []  # of each text
         self._num_read = 0  # of its own tokens
@@ -54,7 +54,7 @@ class PromptLookup:
 
     def copy(self) -> PromptLookup:
         """One for another answer to the same prompt; it begins anew."""
-        return PromptLookup(self._branches)
+        return PromptLookup(self.branches)
 
     def propose(self, tokens: Sequence[int], limit: int) -> list[int]:
         """At most `limit` tokens that may follow `tokens`: those of the last call and newer ones.
@@ -85,7 +85,7 @@ class PromptLookup:
 
     def _begin(self, tokens: Sequence[int]) -> None:
         """Index the branches and the prompt, and look for the prompt's end in them."""
-        parts = [branch[common_prefix(branch, tokens) :] for branch in self._branches]
+        parts = [branch[common_prefix(branch, tokens) :] for branch in self.branches]
         self._texts = [*parts, tokens]
         self._indexes = [NgramIndex.of_earliest(part) for part in parts]
         self._indexes.append(NgramIndex.of_latest(tokens[:-1]))
@@ -153,7 +153,7 @@ class PromptLookup:
         assert self._place is not None
         text = self._texts[self._text]
         draft = list(text[self._place : self._place + count])
-        if self._text == len(self._branches):
+        if self._text == len(self.branches):
             # The answer repeats what it said just now, so its end is not the end of the draft.
             period = len(text) - self._place
             while len(draft) < count:

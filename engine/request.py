@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from radixchat.engine.answer_text import AnswerText
-from radixchat.engine.errors import RadixChatError
+from radixchat.engine.errors import InvalidRequest, RadixChatError
 from radixchat.engine.grammar import Grammar
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt_lookup import PromptLookup
@@ -128,6 +128,28 @@ class Request:
 
     def __post_init__(self) -> None:
         self.num_prompt = len(self.tokens)
+
+    def validate(self) -> None:
+        """Raise InvalidRequest for a value that no request can have, or a second submission."""
+        deadline = self.deadline
+        timed = type(deadline) in (int, float) and deadline == deadline  # no NaN
+        checks = (
+            ("tokens", self.tokens, "a list", isinstance(self.tokens, list)),
+            ("namespace", self.namespace, "bytes", isinstance(self.namespace, bytes)),
+            (
+                "conversation",
+                self.conversation,
+                "a text or None",
+                self.conversation is None or isinstance(self.conversation, str),
+            ),
+            ("priority", self.priority, "a whole number", type(self.priority) is int),
+            ("deadline", deadline, "seconds or None", deadline is None or timed),
+        )
+        for name, value, allowed, ok in checks:
+            if not ok:
+                raise InvalidRequest(f"{name} is {value!r}; allowed: {allowed}")
+        if self.num_cached is not None or self.num_output:
+            raise InvalidRequest(f"request {self.id} was submitted before; make another")
 
     @property
     def num_output(self) -> int:

@@ -43,7 +43,7 @@ def sample(logits: Tensor, rows: Sequence[SampleRow]) -> list[SampleResult]:
     possible, edited = finite, logits
     if edits:
         edited = edited_logits(logits, edits)
-        possible = finite & (edited.amax(-1) > -math.inf)
+        possible = finite & (edited.amax(-1) > -math.inf) & (edited.amax(-1) < math.inf)
     tokens = edited.argmax(-1)
     drawn = [i for i, row in enumerate(rows) if row.params.temperature > 0]
     if drawn:

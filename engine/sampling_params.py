@@ -5,7 +5,8 @@ Knows numbers and token ids; no request, no text and no tensor.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from radixchat.engine.errors import InvalidSamplingParams
@@ -13,6 +14,19 @@ from radixchat.engine.errors import InvalidSamplingParams
 Check = tuple[str, object, str, bool]  # the field, its value, what would do, whether it does
 
 MAX_LOGPROBS = 20
+_NUMBERS = (
+    "temperature",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "dry_multiplier",
+    "dry_base",
+)
+_COUNTS = ("top_k", "dry_allowed_length", "min_tokens", "seed")
+_OPTIONAL_COUNTS = ("max_tokens", "logprobs", "prompt_logprobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +73,10 @@ class SamplingParams:
     prompt_logprobs: int | None = None
 
     def __post_init__(self) -> None:
-        for name, value, allowed, ok in (*self._ranges(), *self._lengths(), *self._ids()):
-            if not ok:
-                raise InvalidSamplingParams(f"{name} is {value!r}; allowed: {allowed}")
+        for checks in (self._kinds, self._ranges, self._lengths, self._ids):
+            for name, value, allowed, ok in checks():
+                if not ok:
+                    raise InvalidSamplingParams(f"{name} is {value!r}; allowed: {allowed}")
 
     @property
     def edits_logits(self) -> bool:
@@ -77,26 +92,43 @@ class SamplingParams:
 
     def validate_vocabulary(self, size: int) -> None:
         """Raise InvalidSamplingParams where a token is named that the model does not have."""
-        named = (
-            ("logit_bias", (token for token, _ in self.logit_bias)),
-            ("bad_words", (token for word in self.bad_words for token in word)),
-            ("dry_breakers", iter(self.dry_breakers)),
-        )
-        for name, tokens in named:
+        for name, tokens in self._named_tokens():
             for token in tokens:
                 if token >= size:
                     raise InvalidSamplingParams(
                         f"{name} names token {token}; allowed: 0 to {size - 1}"
                     )
 
+    def _named_tokens(self) -> tuple[tuple[str, Iterable[int]], ...]:
+        return (
+            ("logit_bias", [token for token, _ in self.logit_bias]),
+            ("bad_words", itertools.chain.from_iterable(self.bad_words)),
+            ("dry_breakers", self.dry_breakers),
+        )
+
+    def _kinds(self) -> Iterator[Check]:
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            yield name, value, "a number", type(value) in (int, float)
+        for name in (*_COUNTS, *_OPTIONAL_COUNTS):
+            value = getattr(self, name)
+            absent = value is None and name in _OPTIONAL_COUNTS
+            yield name, value, "a whole number", absent or type(value) is int
+        for token, bias in self.logit_bias:
+            yield f"logit_bias of token {token}", bias, "a number", type(bias) in (int, float)
+        for name, tokens in self._named_tokens():
+            for token in tokens:
+                yield f"a token of {name}", token, "a whole number", type(token) is int
+
     def _ranges(self) -> Iterator[Check]:
         """The numbers; a NaN fails every comparison, so it is never allowed."""
         yield "temperature", self.temperature, "0 to 10", 0 <= self.temperature <= 10
         yield "top_p", self.top_p, "more than 0, at most 1", 0 < self.top_p <= 1
         yield "min_p", self.min_p, "0 (off) to less than 1", 0 <= self.min_p < 1
-        yield "typical_p", self.typical_p, "more than 0, at most 1", 0 < self.typical_p <= 1
+        # Less is 0 in fp32, or makes a logit infinite.
+        yield "typical_p", self.typical_p, "0.000001 to 1", 1e-6 <= self.typical_p <= 1
         repetition = self.repetition_penalty
-        yield "repetition_penalty", repetition, "more than 0, at most 10", 0 < repetition <= 10
+        yield "repetition_penalty", repetition, "0.01 to 10", 0.01 <= repetition <= 10
         for name, penalty in (
             ("presence_penalty", self.presence_penalty),
             ("frequency_penalty", self.frequency_penalty),
@@ -111,7 +143,8 @@ class SamplingParams:
     def _lengths(self) -> Iterator[Check]:
         yield "top_k", self.top_k, "0 (off) or more", self.top_k >= 0
         allowed_length = self.dry_allowed_length
-        yield "dry_allowed_length", allowed_length, "1 or more", allowed_length >= 1
+        fits = 1 <= allowed_length < 2**31
+        yield "dry_allowed_length", allowed_length, "1 to 2**31 - 1", fits
         yield "seed", self.seed, "0 to 2**63 - 1", 0 <= self.seed < 2**63
         least, most = self.min_tokens, self.max_tokens
         yield "max_tokens", most, "1 or more", most is None or most >= 1

@@ -78,10 +78,12 @@ class Scheduler:
 
         Raises InvalidRequest (PromptTooLong) or EngineOverloaded; then nothing has changed.
         """
+        known = {request.id for request in (*self._running, *self._line)}
         for request in requests:
-            self._plan.validate_prompt(request.num_prompt)
-            self._plan.validate_tokens(request.tokens)
-            request.sampling.validate_vocabulary(self._plan.vocab_size)
+            self._validate(request)
+            if request.id in known:
+                raise InvalidRequest(f"request id {request.id} is in use; take another")
+            known.add(request.id)
         if len(requests) > self._plan.max_waiting:
             raise InvalidRequest(
                 f"{len(requests)} requests at once; at most {self._plan.max_waiting} can wait"
@@ -92,6 +94,15 @@ class Scheduler:
             request.queued_at = now
             self._line.add(request)
             self._observe(request, Signal.QUEUED)
+
+    def _validate(self, request: Request) -> None:
+        request.validate()
+        self._plan.validate_prompt(request.num_prompt)
+        self._plan.validate_tokens(request.tokens)
+        self._plan.validate_ids(request.stop_ids)
+        for branch in request.lookup.branches if request.lookup is not None else ():
+            self._plan.validate_ids(branch)
+        request.sampling.validate_vocabulary(self._plan.vocab_size)
 
     def cancel(self, request_id: int) -> None:
         """End a request now; what it computed is committed. Unknown or ended ids are ignored."""

@@ -238,7 +238,7 @@ class RunningResponse:
             stop=self._stop,
             logprobs=tuple(self._logprobs) if asked_logprobs else None,
             n_ctx=self._n_ctx,
-            tokens_left=self._n_ctx - input_tokens - len(answer.token_ids),
+            tokens_left=max(0, self._n_ctx - input_tokens - len(answer.token_ids)),
             left_out=self._created.left_out,
             left_out_tokens=self._created.left_out_tokens,
         )

@@ -49,11 +49,28 @@ from radixchat.engine.sampling_params import SamplingParams
         ("logprobs", -1),
         ("logprobs", 21),
         ("prompt_logprobs", 21),
+        ("temperature", "0.5"),
+        ("temperature", True),
+        ("typical_p", 1e-46),
+        ("repetition_penalty", 1e-40),
+        ("dry_allowed_length", 2**63),
+        ("dry_allowed_length", 2.0),
+        ("top_k", 2.0),
+        ("top_k", True),
+        ("top_k", None),
+        ("max_tokens", 2.5),
+        ("seed", 1.5),
+        ("logprobs", 2.0),
+        ("logit_bias", ((3.5, 1.0),)),
+        ("logit_bias", ((3, "1"),)),
+        ("bad_words", ((3.5,),)),
+        ("bad_words", ((3, "a"),)),
+        ("dry_breakers", frozenset({3.5})),
     ],
 )
 def test_impossible_parameters_are_named(field: str, value: Any) -> None:
     """The error says which parameter, its value, and what would do."""
-    name = field.removesuffix("s").replace("_", ".")
+    name = field.removesuffix("s").replace("_", "[ _]")
     with pytest.raises(InvalidSamplingParams, match=f"{name}.* is .*allowed: "):
         SamplingParams(**{field: value})
 
