@@ -124,7 +124,7 @@ _NAMED = options(
     ),
     named(
         "repetition_penalty",
-        type=Number(0, 10, min_open=True),
+        type=Number(0.01, 10),
         metavar="X",
         show_default="1, off",
         help="Divides the logits of all tokens so far.",
