@@ -5,7 +5,8 @@ encoded. Three cases cannot go on from the stored ids and are rendered whole ins
 another model, tokenizer or template made, templates that rewrite history (they strip
 reasoning, say), and conversations that became too long (`truncation.py` says what is left out).
 The user message of such a turn then holds the whole prompt (`absolute`), and the conversation's
-ids start there. What was left out of a path once stays out of it. Knows no store and no engine.
+ids start there. A turn that is appended goes without what they leave out; `full_turn` has it again.
+Knows no store and no engine.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from radixchat.engine.prompt import ChatMessage
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.conversation import Conversation, chat_messages
-from radixchat.server.message import LeftOut, Message, NewMessage, check_text
+from radixchat.server.message import NOTHING, LeftOut, Message, NewMessage, check_text
 from radixchat.server.prompt_layout import PromptLayout
 
 
@@ -44,11 +45,16 @@ class PromptBuilder:
             raise InvalidRequest(f"the message is {text!r}; send at least one visible character")
         stored = self.stored_ids(history)
         if stored is None or not self._template.lint.appendable:
-            prompt = self.render_without(history, text, history.gap.messages)
-            return whole_turn(text, prompt, history.gap)
+            return self._rendered_turn(history, text, recount=stored is None)
         pieces = self._template.render_turn(_answered(history.shown), text)
         added = tuple(self._tokenizer.encode_prompt(pieces, at_start=False))
         return UserTurn(NewMessage(text, added, absolute=False), stored + added)
+
+    def full_turn(self, history: Conversation, text: str) -> UserTurn:
+        """As user_turn, and nothing of the history is left out."""
+        if history.gap == NOTHING:
+            return self.user_turn(history, text)
+        return whole_turn(text, self.render_without(history, text, 0), NOTHING)
 
     def render_without(self, history: Conversation, text: str, count: int) -> tuple[int, ...]:
         """The prompt in which `text` follows all but the `count` oldest messages of the history.
@@ -74,6 +80,18 @@ class PromptBuilder:
         messages = conversation.since_absolute
         ours = bool(messages) and all(m.render_hash == self.render_hash for m in messages)
         return conversation.token_ids if ours else None
+
+    def _rendered_turn(self, history: Conversation, text: str, *, recount: bool) -> UserTurn:
+        """The turn whose prompt is rendered anew, without what the history's ids leave out.
+
+        recount: another model counted the tokens of that.
+        """
+        left_out = history.gap
+        prompt = self.render_without(history, text, left_out.messages)
+        if recount and left_out != NOTHING:
+            more = len(self.render_without(history, text, 0)) - len(prompt)
+            left_out = LeftOut(left_out.messages, more)
+        return whole_turn(text, prompt, left_out)
 
     def _render(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
         pieces = self._template.render(messages, add_generation_prompt=True)

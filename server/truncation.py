@@ -32,13 +32,13 @@ def shortened_turn(
 ) -> UserTurn | None:
     """The last turn of a path, `asked`, after fewer turns; None: there are no older ones to go.
 
-    num_tokens: of the prompt that answers the path as it is. The turns that stay fill at most
-    half of what the system message and the last turn leave of `limit`, in tokens. The prompt is
-    longer than the limit where these two alone are.
+    num_tokens: of the prompt that answers all of the path. The turns that stay fill at most half
+    of what the system message and the last turn leave of `limit`, in tokens; what the path's ids
+    leave out already stays out. The prompt is longer than the limit where these two alone are.
     """
-    question, gap = asked.messages[-1], asked.gap
+    question = asked.messages[-1]
     history = asked.until(question.parent)
-    cuts = [cut for cut in _turn_starts(asked) if cut > gap.messages]
+    cuts = [cut for cut in _turn_starts(asked) if cut > asked.gap.messages]
     if not cuts:
         return None
 
@@ -49,7 +49,7 @@ def shortened_turn(
     alone = len(prompt(cuts[-1]))
     most = alone + max(0, limit - alone) // 2
     cut = cuts[bisect_left(cuts, -most, key=lambda cut: -len(prompt(cut)))]
-    left_out = LeftOut(cut, gap.tokens + num_tokens - len(prompt(cut)))
+    left_out = LeftOut(cut, num_tokens - len(prompt(cut)))
     return whole_turn(question.text, prompt(cut), left_out)
 
 

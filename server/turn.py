@@ -1,7 +1,8 @@
 """`Turn`: what is about to be stored and answered, as it follows from a conversation.
 
-Owns the choice between the whole prompt and a shortened one. Pure, and slow for long texts, which
-are rendered and encoded here: call it off the loop. Knows no store and no engine.
+Owns the choice between the whole prompt and a shortened one: all of the conversation as soon as it
+fits, else what the turns before went on with, else less. Pure, and slow for long texts, which are
+rendered and encoded here: call it off the loop. Knows no store and no engine.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from radixchat.server.conversation import Conversation
-from radixchat.server.message import NewMessage
+from radixchat.server.message import NOTHING, NewMessage
 from radixchat.server.prompt import PromptBuilder, UserTurn
 from radixchat.server.truncation import shortened_turn
 
@@ -42,31 +43,41 @@ def next_turn(
 ) -> Turn:
     """The turn that appends `text` to `history`, a beginning of the path.
 
-    limit: a longer prompt leaves out the oldest turns; None: it never does. Raises InvalidRequest
-    for text that cannot be sent.
+    limit: a longer prompt leaves out the oldest turns; None: nothing is left out, nor stays so.
+    Raises InvalidRequest for text that cannot be sent.
     """
     turn = _said(prompts, path, history, prompts.user_turn(history, text))
-    return _shortened(prompts, turn, limit)
+    return _fitted(prompts, turn, limit)
 
 
 def another_answer(prompts: PromptBuilder, path: Conversation, limit: int | None) -> Turn:
     """The turn that answers the last user message again; otherwise as next_turn.
 
-    Where turns have to be left out, the message is said again: its ids are another prompt then.
+    Where turns have to be left out, or come back, the message is said again: its ids are another
+    prompt then.
     """
     question = path.for_regeneration()
     turn = Turn(path, question, None, prompts.prompt_ids(question))
-    return _shortened(prompts, turn, limit)
+    return _fitted(prompts, turn, limit)
 
 
-def _shortened(prompts: PromptBuilder, turn: Turn, limit: int | None) -> Turn:
+def _fitted(prompts: PromptBuilder, turn: Turn, limit: int | None) -> Turn:
+    """The turn with all of the conversation where that fits, else as it is, else shortened."""
+    question, gap = turn.asked.messages[-1], turn.asked.gap
+    history = turn.asked.until(question.parent)
+    # With what is known to be left out this is the length of an uncut prompt: what stays too long
+    # is not rendered to see that. Only what another model has counted says nothing.
+    num_tokens = gap.tokens + len(turn.prompt_ids)
+    is_counted = prompts.stored_ids(turn.asked) is not None
+    if gap != NOTHING and (limit is None or num_tokens <= limit or not is_counted):
+        full = _said(prompts, turn.path, history, prompts.full_turn(history, question.text))
+        num_tokens = len(full.prompt_ids)
+        if limit is None or num_tokens <= limit:
+            return full
     if limit is None or len(turn.prompt_ids) <= limit:
         return turn
-    said = shortened_turn(prompts, turn.asked, len(turn.prompt_ids), limit)
-    if said is None:
-        return turn
-    history = turn.asked.until(turn.asked.messages[-1].parent)
-    return _said(prompts, turn.path, history, said)
+    said = shortened_turn(prompts, turn.asked, num_tokens, limit)
+    return turn if said is None else _said(prompts, turn.path, history, said)
 
 
 def _said(

@@ -47,14 +47,18 @@ def test_the_default_pool_is_four_contexts_in_whole_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pool_tokens", "longest", "limited_by"), [(None, 1023, "context"), (512, 511, "pool")]
+    ("pool_tokens", "longest", "limit"),
+    [
+        (None, 1023, "context admits at most 1023: shorten it, or leave out old turns"),
+        (512, 511, "pool admits at most 511: shorten it, or give the pool more tokens"),
+    ],
 )
 def test_a_prompt_must_leave_room_for_one_token(
-    pool_tokens: int | None, longest: int, limited_by: str
+    pool_tokens: int | None, longest: int, limit: str
 ) -> None:
     """The longest prompt is one less than what context and pool hold; one more is refused."""
     plan = EngineConfig(pool_tokens=pool_tokens).resolve(model_config())
     plan.validate_prompt(longest)
-    with pytest.raises(PromptTooLong, match=f"{longest + 1} tokens.*{limited_by}.*{longest}") as e:
+    with pytest.raises(PromptTooLong, match=f"{longest + 1} tokens, but the {limit}") as e:
         plan.validate_prompt(longest + 1)
     assert (e.value.num_tokens, e.value.limit) == (longest + 1, longest)

@@ -306,13 +306,20 @@ def test_turns_that_were_left_out(chatml: Speaker, turn: Conversation) -> None:
     # With all of that cached nothing is missed.
     assert explain(chatml, (cut.asked, cut.prompt_ids), computed(path), index + missed) is None
     # And what follows is compared with a path that is without the same turns.
-    then = next_turn(chatml.prompts, cut.asked, chatml.answer(cut.asked, "Yes"), "Then", None)
-    comparison = computed(chatml.answer(cut.asked, "Yes"))
+    answered = chatml.answer(cut.asked, "Yes")
+    then = next_turn(chatml.prompts, answered, answered, "Then", len(path.token_ids))
+    comparison = computed(answered)
     asked = (then.asked, then.prompt_ids)
     assert explain(chatml, asked, comparison, comparison.num_tokens) is None
     lost = explain(chatml, asked, comparison, 5)
     assert lost is not None
     assert lost.reason == "unknown"
+    # Where they are back, this is the reason, too.
+    back = next_turn(chatml.prompts, answered, answered, "Then", None)
+    index = common_prefix(answered.token_ids, back.prompt_ids)
+    found = explain(chatml, (back.asked, back.prompt_ids), comparison, index)
+    assert found is not None
+    assert (found.reason, found.index, found.message) == ("truncated", index, path.messages[1].id)
 
 
 def test_the_closest_of_two_is_compared(chatml: Speaker, turn: Conversation) -> None:

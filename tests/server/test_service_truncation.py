@@ -10,7 +10,7 @@ import pytest
 from radixchat.engine.errors import PromptTooLong
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.local import LocalSettings
-from radixchat.server.protocol import ResponseCreated, ResponseDone
+from radixchat.server.protocol import ResponseCreated, ResponseDone, ResponseOptions
 from radixchat.server.service import ChatService
 from radixchat.tests.server.services import GREEDY, both_ends, finish, serve
 from radixchat.tests.server.templates import THINKS, with_template
@@ -106,8 +106,17 @@ def test_without_it_the_turn_is_refused_and_with_it_the_conversation_goes_on(
         whole = len(turns[-1].input_ids) + len(turns[-1].output_ids)
         assert created.left_out_tokens > 0
         assert len(done.input_ids) + created.left_out_tokens > whole
-        # What was left out stays so, whether the next turn asks for it or not.
-        plain, after = await both_ends(service.send(conversation, "And?", GREEDY))
+        # A turn that may not leave out anything is refused again, whatever was out before it.
+        stored = await service.messages(conversation)
+        for refused in (
+            service.send(conversation, "And?", GREEDY),
+            service.regenerate(conversation, GREEDY),
+        ):
+            with pytest.raises(PromptTooLong) as refusal:
+                await finish(refused)
+            assert refusal.value.num_tokens > service.n_ctx
+        assert await service.messages(conversation) == stored
+        plain, after = await both_ends(service.send(conversation, "And?", AUTO))
         assert plain.left_out == created.left_out
         assert after.usage.cached_tokens == len(done.input_ids) + len(done.output_ids) - 1
 
@@ -207,17 +216,45 @@ def test_what_is_left_out_is_remembered(settings: LocalSettings, tmp_path: Path)
     conversation, created, done = serve(begin, settings)
 
     async def go_on(service: ChatService) -> ResponseDone:
-        again, after = await both_ends(service.send(conversation, "And?", GREEDY))
+        again, after = await both_ends(service.send(conversation, "And?", AUTO))
         assert again.left_out == created.left_out
-        assert again.left_out_tokens == created.left_out_tokens
         assert asked(settings, after) == asked(settings, done)
         return after
 
     after = serve(go_on, settings)
     assert after.input_ids[: len(done.input_ids)] == done.input_ids
+    assert after.left_out_tokens == created.left_out_tokens
     assert after.miss is not None
     assert after.miss.reason == "expired"
     serve(go_on, replace(settings, model=str(tiny_model_directory(tmp_path / "other", seed=1))))
+
+
+@pytest.mark.parametrize("options", [AUTO, GREEDY], ids=lambda options: options.truncation)
+def test_what_was_left_out_is_back_where_there_is_room(
+    settings: LocalSettings, options: ResponseOptions
+) -> None:
+    """In a larger pool the next turn is asked in full, and gone on from."""
+
+    async def begin(service: ChatService) -> str:
+        conversation = await service.create_conversation(SYSTEM)
+        for number in range(4):
+            created, _ = await say(service, conversation, number)
+        assert created.left_out
+        return conversation
+
+    conversation = serve(begin, replace(settings, pool_tokens=192))
+
+    async def go_on(service: ChatService) -> None:
+        created, done = await both_ends(service.send(conversation, question(4), options))
+        assert (created.left_out, created.left_out_tokens) == ((), 0)
+        assert asked(settings, done) == [0, 1, 2, 3, 4]
+        _, again = await both_ends(service.regenerate(conversation, options))
+        assert (again.input_ids, again.output_ids) == (done.input_ids, done.output_ids)
+        _, after = await both_ends(service.send(conversation, question(5), options))
+        assert asked(settings, after) == [0, 1, 2, 3, 4, 5]
+        assert after.usage.cached_tokens == len(done.input_ids) + len(done.output_ids) - 1
+
+    serve(go_on, settings)
 
 
 def test_a_template_that_rewrites_history_cuts_at_the_same_place_each_turn(

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.template import ChatTemplate
 from radixchat.server.conversation import Conversation
-from radixchat.server.message import NOTHING, LeftOut
+from radixchat.server.message import NOTHING, LeftOut, NewMessage
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.truncation import prompt_limit, shortened_turn
 from radixchat.server.turn import another_answer, next_turn
@@ -173,7 +174,7 @@ def test_turns_after_and_before_a_cut(tiny_directory: Path) -> None:
         "Yes.",
     ]
     assert [m.text for m in answered.shown] == ["e", "Yes.", "f", "Yes.", "now", "Yes."]
-    after = next_turn(speaker.prompts, answered, answered, "then", None)
+    after = next_turn(speaker.prompts, answered, answered, "then", len(path.token_ids))
     assert after.prompt_ids[: len(answered.token_ids)] == answered.token_ids
     assert after.asked.left_out == answered.left_out
     edited = next_turn(speaker.prompts, answered, answered.before_turn(7), "Now", None)
@@ -182,18 +183,96 @@ def test_turns_after_and_before_a_cut(tiny_directory: Path) -> None:
 
 
 def test_another_model_leaves_out_what_was_left_out(tiny_directory: Path) -> None:
-    """Its prompt is rendered anew, of the same messages."""
+    """Its prompt is rendered anew, of the same messages; it counts for itself what is out."""
     speaker = Speaker.of(tiny_directory, CHATML)
     path = turns(speaker, "Be brief.", *"abcdef")
+    count = 8
+    shorter = speaker.prompts.render_without(path, "now", count)
+    # What another tokenizer makes of these messages may be any number of tokens.
+    message = NewMessage("now", shorter, absolute=True, left_out=LeftOut(count, 10**6))
+    answered = speaker.answer(path.said(message, "other"), "Yes.")
+    _, whole = speaker.ask(turns(speaker, "Be brief.", *"abcdef", "now"), "then")
+    turn = next_turn(speaker.prompts, answered, answered, "then", len(whole) - 1)
+    kept = turns(speaker, "Be brief.", *"abcdef"[count // 2 :], "now")
+    assert turn.prompt_ids == speaker.ask(kept, "then")[1]
+    assert turn.asked.gap == LeftOut(count, len(whole) - len(turn.prompt_ids))
+    full = next_turn(speaker.prompts, answered, answered, "then", len(whole))
+    assert (full.asked.gap, full.prompt_ids) == (NOTHING, whole)
+    _, before = speaker.ask(path, "now")
+    same = another_answer(speaker.prompts, answered, len(before) - 1)
+    assert (same.message, same.prompt_ids) == (None, shorter)
+    again = another_answer(speaker.prompts, answered, len(before))
+    assert (again.asked.gap, again.prompt_ids) == (NOTHING, before)
+
+
+@TEMPLATES
+@pytest.mark.parametrize("system", [None, "Be brief."])
+def test_what_was_left_out_comes_back_as_soon_as_it_fits(
+    tiny_directory: Path, template: str, system: str | None
+) -> None:
+    """The user message then holds the whole prompt; with one token less nothing changes."""
+    speaker = Speaker.of(tiny_directory, template)
+    path = turns(speaker, system, *"abcdef")
     cut = next_turn(speaker.prompts, path, path, "now", len(path.token_ids))
     answered = speaker.answer(cut.asked, "Yes.")
-    other = Speaker.of(tiny_directory, CHATML, render_hash="other")
-    turn = next_turn(other.prompts, answered, answered, "then", None)
-    assert turn.asked.gap == answered.gap
-    kept = turns(speaker, "Be brief.", *"abcdef"[answered.gap.messages // 2 :], "now")
-    assert turn.prompt_ids == speaker.ask(kept, "then")[1]
-    question = answered.for_regeneration()
-    assert other.prompts.prompt_ids(question) == cut.prompt_ids
+    _, whole = speaker.ask(turns(speaker, system, *"abcdef", "now"), "then")
+    for limit in (len(whole) - 1, len(cut.prompt_ids) + 40):
+        assert next_turn(speaker.prompts, answered, answered, "then", limit).asked.gap.messages
+    for fits in (len(whole), None):
+        turn = next_turn(speaker.prompts, answered, answered, "then", fits)
+        assert turn.prompt_ids == whole
+        assert turn.message == NewMessage("then", whole, absolute=True)
+        assert (turn.asked.gap, turn.parent) == (NOTHING, answered.tip)
+        # From there it goes on as if nothing had ever been out.
+        on = speaker.answer(turn.asked, "Yes.")
+        after = next_turn(speaker.prompts, on, on, "more", fits and 2 * fits)
+        assert after.asked.gap == NOTHING
+        kept = turns(speaker, system, *"abcdef", "now", "then")
+        assert after.prompt_ids == speaker.ask(kept, "more")[1]
+
+
+def test_another_answer_and_an_edit_have_it_back_too(tiny_directory: Path) -> None:
+    """Also where the ids of the message that is answered again are without it."""
+    speaker = Speaker.of(tiny_directory, CHATML)
+    path = turns(speaker, "Be brief.", *"abcdef")
+    limit = len(path.token_ids)
+    cut = next_turn(speaker.prompts, path, path, "now", limit)
+    answered = speaker.answer(cut.asked, "Yes.")
+    _, before = speaker.ask(path, "now")
+    for fits in (len(before), None):
+        # The message that made the cut: before it there is none, and its ids are gone on from.
+        again = another_answer(speaker.prompts, answered, fits)
+        assert (again.prompt_ids, again.asked.gap) == (before, NOTHING)
+        assert again.message is not None
+        assert (again.message.text, again.message.absolute) == ("now", False)
+        assert again.parent == path.tip
+    later = next_turn(speaker.prompts, answered, answered, "then", limit)
+    assert later.asked.gap == cut.asked.gap
+    _, whole = speaker.ask(turns(speaker, "Be brief.", *"abcdef", "now"), "then")
+    last = speaker.answer(later.asked, "Yes.")
+    assert another_answer(speaker.prompts, last, len(whole) - 1).message is None
+    for fits in (len(whole), None):
+        again = another_answer(speaker.prompts, last, fits)
+        assert again.message == NewMessage("then", whole, absolute=True)
+        assert (again.prompt_ids, again.parent) == (whole, answered.tip)
+        edited = next_turn(speaker.prompts, last, last.before_turn(8), "Then", fits)
+        assert edited.asked.gap == NOTHING
+        assert len(edited.prompt_ids) == len(whole)
+
+
+def test_what_stays_cut_is_never_rendered_as_a_whole(tiny_directory: Path) -> None:
+    """What is known to be out tells that all of it is too long; this template would refuse it."""
+    refusing = "{% if messages | length > 41 %}{{ raise_exception('long') }}{% endif %}" + CHATML
+    speaker = Speaker.of(tiny_directory, refusing)
+    path = speaker.system("Be brief.")
+    for number in range(60):
+        turn = next_turn(speaker.prompts, path, path, f"question {number}", 400)
+        again = another_answer(speaker.prompts, speaker.answer(turn.asked, "No."), 400)
+        assert (again.message, again.prompt_ids) == (None, turn.prompt_ids)
+        path = speaker.answer(turn.asked, "Yes.")
+    assert path.gap.messages > 41
+    with pytest.raises(InvalidRequest, match="long"):
+        next_turn(speaker.prompts, path, path, "all of it?", None)
 
 
 def test_the_layout_counts_the_messages_that_are_shown(tiny_directory: Path) -> None:
@@ -201,7 +280,8 @@ def test_the_layout_counts_the_messages_that_are_shown(tiny_directory: Path) -> 
     speaker = Speaker.of(tiny_directory, CHATML)
     path = turns(speaker, "Be brief.", *"abcdef")
     cut = next_turn(speaker.prompts, path, path, "now", len(path.token_ids))
-    turn = next_turn(speaker.prompts, path, speaker.answer(cut.asked, "Yes."), "then", None)
+    answered = speaker.answer(cut.asked, "Yes.")
+    turn = next_turn(speaker.prompts, path, answered, "then", len(path.token_ids))
     kept = "abcdef"[turn.asked.gap.messages // 2 :]
     plain, ids = speaker.ask(turns(speaker, "Be brief.", *kept, "now"), "then")
     assert turn.prompt_ids == ids
