@@ -15,7 +15,15 @@ from llguidance import LLMatcher
 from radixchat.engine.errors import InvalidRequest
 
 # Compiling takes 0.1 ms for each of a schema's properties, about 40 characters.
-MAX_CHARACTERS = 1 << 18
+MAX_CHARACTERS = 1 << 16
+MAX_CHOICE_CHARACTERS = 1 << 18
+# llguidance recurses on the thread's stack, of which there may be 8 MiB and no more: 6.4 KiB for
+# each object in an object of a schema, 3.7 KiB for a rule of another, and 2.1 KiB for a group.
+MAX_LEVELS = 500
+MAX_RULES = 500
+MAX_GROUPS = 1000
+# The time of a mask grows with their square: 16,000 take 0.25 s.
+MAX_ALTERNATIVES = 2000
 MAX_REASON = 400
 MAX_ECHO = 40  # of what a client wrote, in a sentence about it
 
@@ -34,8 +42,8 @@ def grammar_source(kind: str, value: str, *, skips_space: bool) -> str:
     if write is None:
         named, allowed = _cut(repr(kind), MAX_ECHO), ", ".join(_KINDS)
         raise InvalidRequest(f"response_format is {named}; allowed: {allowed}")
-    if len(value) > MAX_CHARACTERS:
-        refuse(kind, f"it has {len(value)} characters, at most {MAX_CHARACTERS} are allowed")
+    limit = MAX_CHOICE_CHARACTERS if kind == "choice" else MAX_CHARACTERS
+    _check_number(kind, "characters", len(value), limit)
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -88,6 +96,7 @@ def _json_schema(value: str) -> str:
 
 
 def _grammar_of_schema(schema: dict[str, Any]) -> str:
+    _check_number("json_schema", "levels", _levels(schema), MAX_LEVELS)
     guidance = schema.get("x-guidance")
     own = isinstance(guidance, dict) and "whitespace_flexible" in guidance
     try:
@@ -111,11 +120,67 @@ def _choice(value: str) -> str:
         if not isinstance(text, str) or not text:
             refuse("choice", f"{_cut(repr(text), MAX_ECHO)} is no text to choose")
     # One terminal: as many rules are too much for the parser from 2,000 texts on.
-    return _lark("start: CHOICE\nCHOICE: " + " | ".join(json.dumps(text) for text in texts))
+    return _wrap("start: CHOICE\nCHOICE: " + " | ".join(json.dumps(text) for text in texts))
 
 
 def _lark(value: str) -> str:
+    # Counted in strings too: whoever skips them has to find them exactly as llguidance does.
+    _check_number("lark", "colons (one for each rule)", value.count(":"), MAX_RULES)
+    groups = value.count("(") + value.count("[")
+    _check_number("lark", "opening brackets", groups, MAX_GROUPS)
+    _check_number("lark", "alternatives", value.count("|"), MAX_ALTERNATIVES)
+    levels = 0
+    for found in re.finditer(r"%json\s*", value):
+        try:
+            schema, _ = _DECODER.raw_decode(value, found.end())
+        except (ValueError, RecursionError) as error:
+            refuse("lark", f"what follows %json is not JSON: {error}")
+        levels += _levels(schema)
+    _check_number("lark", "levels of its schemas", levels, MAX_LEVELS)
+    return _wrap(value)
+
+
+def _wrap(value: str) -> str:
     return json.dumps({"grammars": [{"name": "answer", "lark_grammar": value}]})
+
+
+# Python has a limit on the digits of an integer, which JSON does not have.
+_DECODER = json.JSONDecoder(parse_int=float)
+
+
+def _check_number(kind: str, what: str, number: int, limit: int) -> None:
+    if number > limit:
+        refuse(kind, f"it has {number} {what}, at most {limit} are allowed")
+
+
+def _levels(schema: Any) -> int:
+    """At most so many objects lie in one another, where each reference is followed once."""
+    nodes = [schema]
+    for node in nodes:
+        nodes += _children(node)  # and goes on with them
+    depths: dict[int, int] = {}
+    for node in reversed(nodes):
+        inner = max((depths[id(child)] for child in _children(node)), default=0)
+        depths[id(node)] = isinstance(node, dict) + inner
+    objects = [node for node in nodes if isinstance(node, dict)]
+    references = {node["$ref"] for node in objects if isinstance(node.get("$ref"), str)}
+    # A schema with a name of its own is the root of the references in it.
+    has_roots = any(isinstance(node.get(key), str) for node in objects[1:] for key in ("$id", "id"))
+    targets = [schema if has_roots else _target(schema, text) for text in references]
+    return sum(depths[id(target)] for target in [schema, *targets])
+
+
+def _children(node: Any) -> list[Any]:
+    values = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return [value for value in values if isinstance(value, dict | list)]
+
+
+def _target(schema: Any, reference: str) -> Any:
+    """What it refers to; all where it is written in another way than usual."""
+    node = schema
+    for key in reference.split("/")[1:] if reference.startswith("#/") else ():
+        node = node.get(key) if isinstance(node, dict) else None
+    return node if isinstance(node, dict) else schema
 
 
 def _load(kind: str, value: str) -> Any:
