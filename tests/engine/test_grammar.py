@@ -278,7 +278,7 @@ def test_a_copy_goes_its_own_way(byte_model: Model) -> None:
     assert byte_model.allowed(again) == sorted(byte_model.tokenizer.encode("ac"))
 
 
-@pytest.mark.parametrize("lark", ['start: "a" x\nx: x "b"', 'start: "a" <[256]>'])
+@pytest.mark.parametrize("lark", ['start: ("a" | "c") x\nx: x "b"', "start: /[ac]/ <[256]>"])
 def test_a_dead_end_says_why(byte_model: Model, lark: str) -> None:
     """Where nothing may follow the mask is empty, and the grammar tells the reason."""
     grammar = byte_model.compiler.compile("lark", lark)
@@ -293,7 +293,7 @@ def test_a_grammar_that_gets_too_complex_is_a_dead_end(
     byte_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the lexer meets its limit on the way, that answer stops and its grammar says so."""
-    monkeypatch.setattr("radixchat.engine.grammar.MAX_LEXER_STATES", 200)
+    monkeypatch.setattr("radixchat.engine.grammar_place.MAX_LEXER_STATES", 200)
     grammar = byte_model.compiler.compile("regex", "(a|b)*a(a|b){12}")
     chance = random.Random(0)
     for _ in range(500):
