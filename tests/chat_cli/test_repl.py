@@ -219,13 +219,14 @@ def test_dumb_terminal(model: Path) -> None:
 @pytest.mark.slow
 def test_narrow_window_resized(model: Path) -> None:
     """At 20 columns, then wider, in the middle of an answer: one status line, one prompt."""
-    with ChatTerminal("chat", *LONG, columns=20, rows=40) as chat:
+    # Rows for all that comes before Ctrl-C is seen: guessed tokens would be thousands a second.
+    with ChatTerminal("chat", *LONG, "--no-speculation", columns=20, rows=300) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
         chat.wait_for(r"> first\n(?s:.)*\S\S\S")
-        chat.resize(60, 40)
+        chat.resize(60, 300)
         chat.wait_for(r"> first\n(?s:.)*\S{30}")
-        chat.resize(20, 40)
+        chat.resize(20, 300)
         chat.type("\x03")
         chat.wait_for(r"stopped\s+by\s+you")
         chat.wait_for(r"^> ?\Z")
