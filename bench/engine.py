@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from typing import TextIO
 
 import click
@@ -26,7 +25,7 @@ from radixchat.bench.bench_model import load_model
 from radixchat.bench.engine_mix import QUICK, EngineMix
 from radixchat.bench.engine_result import ArmResult, as_json, difference, lines, request_lines
 from radixchat.bench.engine_run import ArmRun, drive
-from radixchat.bench.provenance import commit, machine, today
+from radixchat.bench.provenance import facts, machine
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import ConfigError
@@ -131,18 +130,9 @@ def main(
     for name, run in runs if requests is not None else ():
         click.echo("\n".join(request_lines(name, run)), file=requests)
     if with_json:
-        facts = {
-            "bench": "engine",
-            "version": version("radixchat"),
-            "date": today(),
-            "commit": commit(),
-            "machine": machine(),
-            "load": round(load, 2),
-            "model": model,
-            "seed": seed,
-            "config": {"mix": asdict(mix), "pool_tokens": pool_tokens, "max_running": MAX_RUNNING},
-        }
-        click.echo(as_json(facts, results))
+        config = {"mix": asdict(mix), "pool_tokens": pool_tokens, "max_running": MAX_RUNNING}
+        head = facts("engine", load, model=model, seed=seed, config=config)
+        click.echo(as_json(head, results))
 
 
 if __name__ == "__main__":

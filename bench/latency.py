@@ -25,7 +25,7 @@ from radixchat.bench.latency_overhead import Overhead, OverheadLoad, overhead
 from radixchat.bench.latency_refusal import Refusal, RefusalLoad, refusal
 from radixchat.bench.latency_waiting import WaitingArm, WaitingLoad, waiting
 from radixchat.bench.name_list import name_list
-from radixchat.bench.provenance import commit, machine
+from radixchat.bench.provenance import facts, machine
 from radixchat.engine.collector import GarbageCollector
 from radixchat.engine.errors import RadixChatError
 from radixchat.engine.model_store import DEFAULT_MODEL
@@ -146,15 +146,7 @@ def main(with_json: bool, model: str, names: tuple[str, ...], seed: int, quick: 
     load, effort = os.getloadavg()[0], QUICK if quick else FULL
     click.echo(f"{machine()}, load {load:.2f}, seed {seed}, {model}")
     checkpoint = load_model(model)
-    facts: dict[str, object] = {
-        "bench": "latency",
-        "commit": commit(),
-        "machine": machine(),
-        "load": round(load, 2),
-        "model": model,
-        "seed": seed,
-        "config": asdict(effort),
-    }
+    document = facts("latency", load, model=model, seed=seed, config=asdict(effort))
     for name in names:
         part = PARTS[name]
         try:
@@ -165,9 +157,9 @@ def main(with_json: bool, model: str, names: tuple[str, ...], seed: int, quick: 
         click.echo()
         click.echo("\n".join(part.lines(result)))
         arms = isinstance(result, tuple)
-        facts[name] = [asdict(each) for each in result] if arms else asdict(result)
+        document[name] = [asdict(each) for each in result] if arms else asdict(result)
     if with_json:
-        click.echo(json.dumps(facts))
+        click.echo(json.dumps(document))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,21 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+
+
+def facts(bench: str, load: float, **more: object) -> dict[str, object]:
+    """What every result begins with, and what a benchmark adds. load: the average before it."""
+    return {
+        "bench": bench,
+        "version": version("radixchat"),
+        "date": today(),
+        "commit": commit(),
+        "machine": machine(),
+        "load": round(load, 2),
+        **more,
+    }
 
 
 def commit() -> str:

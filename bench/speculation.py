@@ -15,12 +15,11 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 
 import click
 
 from radixchat.bench.bench_model import load_model
-from radixchat.bench.provenance import commit, machine, today
+from radixchat.bench.provenance import facts, machine
 from radixchat.bench.speculation_run import Comparison, SpeculationRun, SpeculationShows
 from radixchat.bench.speculation_set import CHAT, EDIT_AND_REPEAT, Task, tasks
 from radixchat.engine.errors import InvalidRequest, ModelLoadError
@@ -125,19 +124,15 @@ def main(with_json: bool, model: str, answer: int, kinds: tuple[str, ...], round
         raise click.ClickException(str(error)) from error
     click.echo("\n".join(lines(comparisons)))
     if with_json:
-        facts = {
-            "bench": "speculation",
-            "version": version("radixchat"),
-            "date": today(),
-            "commit": commit(),
-            "machine": machine(),
-            "load": round(load, 2),
-            "model": model,
-            "config": {"answer": answer, "kinds": kinds, "rounds": rounds},
-            "totals": [as_dict(each) for each in totals(comparisons)],
-            "tasks": [as_dict(each) for each in comparisons],
-        }
-        click.echo(json.dumps(facts))
+        document = facts(
+            "speculation",
+            load,
+            model=model,
+            config={"answer": answer, "kinds": kinds, "rounds": rounds},
+            totals=[as_dict(each) for each in totals(comparisons)],
+            tasks=[as_dict(each) for each in comparisons],
+        )
+        click.echo(json.dumps(document))
 
 
 if __name__ == "__main__":

@@ -61,10 +61,9 @@ class WaitingLine:
         self._by_prefix = by_prefix
         # By priority, then by tenant: whose turn it is comes first.
         self._lines: dict[int, dict[bytes, list[_Place]]] = {}
-        self._size = 0
 
     def __len__(self) -> int:
-        return self._size
+        return sum(len(line) for lines in self._lines.values() for line in lines.values())
 
     def __iter__(self) -> Iterator[Request]:
         """In the order of priorities and turns; inside a tenant by arrival."""
@@ -80,7 +79,6 @@ class WaitingLine:
     def add(self, request: Request) -> None:
         """A new request, behind those of its tenant."""
         self._line(request).append(_Place(request, np.array(request.tokens, np.int32)))
-        self._size += 1
 
     def put_back(self, request: Request) -> None:
         """One that was admitted and gave its pages up: before those that never were."""
@@ -88,7 +86,6 @@ class WaitingLine:
         admitted = (i for i, place in enumerate(line) if place.request.num_cached is None)
         where = next(admitted, len(line))
         line.insert(where, _Place(request, np.array(request.tokens, np.int32)))
-        self._size += 1
 
     def next(self, state: int, skip: Callable[[Request], bool]) -> Request | None:
         """Who is to be admitted now, or None; nobody's place changes.
@@ -114,7 +111,8 @@ class WaitingLine:
         del line[index]
         if line:
             tenants[request.namespace] = line
-        self._left(request)
+        elif not tenants:
+            del self._lines[request.priority]
 
     def remove(self, request: Request) -> None:
         """Take a request out that is not going to be admitted."""
@@ -123,11 +121,7 @@ class WaitingLine:
         del line[_index(line, request)]
         if not line:
             del tenants[request.namespace]
-        self._left(request)
-
-    def _left(self, request: Request) -> None:
-        self._size -= 1
-        if not self._lines[request.priority]:
+        if not tenants:
             del self._lines[request.priority]
 
     def _line(self, request: Request) -> list[_Place]:

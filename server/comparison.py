@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radixchat.server.conversation import Conversation, common_prefix
+from radixchat.engine.common_prefix import common_prefix
+from radixchat.server.conversation import Conversation
 from radixchat.server.rows import ResponseRow
 from radixchat.server.store import Store
 

@@ -145,14 +145,3 @@ def chat_messages(path: Sequence[Message]) -> list[ChatMessage]:
             messages.append(ChatMessage("assistant", ""))
         messages.append(ChatMessage(message.role, message.text))
     return messages
-
-
-def common_prefix(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many leading ids are equal."""
-    length = min(len(one), len(other))
-    if one[:length] == other[:length]:  # at the speed of C, where both are of one type
-        return length
-    return next(
-        (count for count, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        length,
-    )

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.prompt import ChatMessage, Piece
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.conversation import Conversation, chat_messages, common_prefix
+from radixchat.server.conversation import Conversation, chat_messages
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import ParamSpec, TypeVar
 
+from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.errors import EngineStopped
 from radixchat.engine.hint import Observe, Signal, Supersede
@@ -23,7 +24,7 @@ from radixchat.engine.request import Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.comparison import closest, load_comparisons
-from radixchat.server.conversation import Conversation, common_prefix
+from radixchat.server.conversation import Conversation
 from radixchat.server.message import Answer
 from radixchat.server.miss import AskedPrompt, explain_miss
 from radixchat.server.option_reader import AnswerTerms, OptionReader

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -85,8 +87,19 @@ def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
     return int(length if equal.all() else equal.argmin())
 
 
-def make_engine(checkpoint: Checkpoint, **settings: object) -> Engine:
+def prompt(length: int, seed: int = 0) -> list[int]:
+    """Random tokens, the same for the same seed; of two lengths one begins with the other."""
+    return random.Random(seed).choices(range(250), k=length)
+
+
+def greedy(max_tokens: int) -> SamplingParams:
+    """An answer of at most so many tokens, the same ones whenever it is asked for."""
+    return SamplingParams(temperature=0, max_tokens=max_tokens)
+
+
+def make_engine(
+    checkpoint: Checkpoint, *, clock: Callable[[], float] = time.monotonic, **settings: Any
+) -> Engine:
     """An engine on one thread, so that tests side by side do not compete."""
-    clock = settings.pop("clock", time.monotonic)
-    config = EngineConfig(**{"threads": 1, **settings})  # type: ignore[arg-type]  # test settings
-    return Engine(checkpoint, config, clock=clock)  # type: ignore[arg-type]  # a test's clock
+    config = EngineConfig(**{"threads": 1, **settings})
+    return Engine(checkpoint, config, clock=clock)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
@@ -10,19 +9,10 @@ import pytest
 from radixchat.engine.engine import Engine
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.request import FinishReason, Request, fan_out
-from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.weights import Checkpoint
-from radixchat.tests.engine.driver import GREEDY, answer, make_engine, run
+from radixchat.tests.engine.driver import GREEDY, answer, greedy, make_engine, prompt, run
 
 PAGE_SIZES = [1, 8, 16, 32]
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return random.Random(seed).choices(range(250), k=length)
-
-
-def greedy(max_tokens: int) -> SamplingParams:
-    return SamplingParams(temperature=0, max_tokens=max_tokens)
 
 
 def drain(engine: Engine) -> None:
@@ -31,12 +21,6 @@ def drain(engine: Engine) -> None:
     engine.cache.flush()
     engine.cache.check()
     assert engine.cache.num_free_pages == engine.plan.num_pages
-
-
-@pytest.fixture
-def naive(tiny: Checkpoint) -> Engine:
-    """No cache, one request at a time, prompts in one chunk."""
-    return make_engine(tiny, prefix_cache=False, max_step_tokens=512, page_size=16)
 
 
 @pytest.mark.parametrize("page_size", [1, 4, 16])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -177,15 +176,6 @@ def test_a_row_gives_the_same_token_alone_and_in_any_batch(
     alone = draw(one, [row])[0]
     batch = torch.cat((one.flip(1), one, one * 0.5, one * 0.1))
     assert draw(batch, [others[0], row, *others[1:]])[1] == alone
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """With more than one, torch adds up a single large row in parts, but several each whole."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -21,6 +21,7 @@ from radixchat.tests.engine.driver import (
     answer,
     common_prefix,
     make_engine,
+    prompt,
     run,
     stored_kv,
 )
@@ -28,20 +29,10 @@ from radixchat.tests.engine.driver import (
 PAGE_SIZES = [1, 8, 16, 32]
 
 
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return random.Random(seed).choices(range(250), k=length)
-
-
 def chat(turns: int, seed: int = 0) -> list[list[int]]:
     """What each user turn of a conversation adds."""
     lengths = random.Random(seed).choices(range(3, 40), k=turns)
     return [prompt(length, seed * 100 + i) for i, length in enumerate(lengths)]
-
-
-@pytest.fixture
-def naive(tiny: Checkpoint) -> Engine:
-    """No cache, one request at a time, prompts in one chunk."""
-    return make_engine(tiny, prefix_cache=False, max_step_tokens=512, page_size=16)
 
 
 def test_greedy_tokens_are_those_of_transformers(tiny: Checkpoint, naive: Engine) -> None:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from radixchat.engine.joining import MAX_JOIN_STEPS
 from radixchat.engine.request import FinishReason, Request
 from radixchat.engine.weights import Checkpoint
-from radixchat.tests.engine.driver import GREEDY, answer, make_engine, run
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return random.Random(seed).choices(range(250), k=length)
+from radixchat.tests.engine.driver import GREEDY, answer, make_engine, prompt, run
 
 
 def test_identical_prompts_are_computed_once(tiny: Checkpoint) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -38,15 +37,6 @@ def test_logprobs_are_those_of_the_softmax(decimals: int) -> None:
         assert [value for _, value in found.top] == pytest.approx(
             expected[order[: tops[i]]], abs=1e-5
         )
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """With more than one, torch adds up a single large row in parts, but several each whole."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -3,29 +3,13 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from radixchat.engine.engine import Engine
-from radixchat.engine.tokenizer import Tokenizer
-from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.mutant import Mutant
 from radixchat.tests.engine.mutants import MUTANTS, UNCHANGED, report, run
 from radixchat.tests.engine.solo_answers import SoloAnswers
-from radixchat.tests.tiny_model import tiny_model_directory
-
-
-@pytest.fixture
-def solos(tiny: Checkpoint) -> Iterator[SoloAnswers]:
-    """A table of solo runs of the tiny model."""
-    with tempfile.TemporaryDirectory() as folder:
-        tokenizer = Tokenizer.from_directory(tiny_model_directory(Path(folder) / "tiny"))
-    with closing(SoloAnswers(tiny, tokenizer)) as table:
-        yield table
 
 
 @pytest.mark.slow

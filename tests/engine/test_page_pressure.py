@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 
 import pytest
@@ -13,21 +12,7 @@ from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.request import FinishReason, Request, fan_out
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.weights import Checkpoint
-from radixchat.tests.engine.driver import GREEDY, Outcome, answer, make_engine, run
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return random.Random(seed).choices(range(250), k=length)
-
-
-def greedy(max_tokens: int) -> SamplingParams:
-    return SamplingParams(temperature=0, max_tokens=max_tokens)
-
-
-@pytest.fixture
-def naive(tiny: Checkpoint) -> Engine:
-    """No cache, one request at a time, prompts in one chunk."""
-    return make_engine(tiny, prefix_cache=False, max_step_tokens=512, page_size=16)
+from radixchat.tests.engine.driver import GREEDY, Outcome, answer, greedy, make_engine, prompt, run
 
 
 def check_costs(outcome: Outcome, num_prompt: int) -> None:

@@ -20,11 +20,7 @@ from radixchat.engine.request import FinishReason, Request, fan_out
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.watchdog import PATIENCE_SECONDS
 from radixchat.engine.weights import Checkpoint
-from radixchat.tests.engine.driver import GREEDY, answer, make_engine, run
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return random.Random(seed).choices(range(250), k=length)
+from radixchat.tests.engine.driver import GREEDY, answer, make_engine, prompt, run
 
 
 class Clock:
@@ -48,11 +44,6 @@ class Oracle(PromptLookup):
         """The next tokens of the answer, some of them wrong."""
         after = enumerate(self._whole[len(tokens) : len(tokens) + limit], len(tokens))
         return [(token + 1) % 250 if i % self._miss == 0 else token for i, token in after]
-
-
-@pytest.fixture
-def naive(tiny: Checkpoint) -> Engine:
-    return make_engine(tiny, prefix_cache=False, max_step_tokens=512)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

@@ -7,20 +7,15 @@ repeats it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from radixchat.engine.request import FinishReason
-from radixchat.engine.tokenizer import Tokenizer
-from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.schedule import Ask, Schedule, Settings, make_schedule, make_soak
 from radixchat.tests.engine.schedule_fuzz import ScheduleRun, play
 from radixchat.tests.engine.schedule_shrinking import shrink
 from radixchat.tests.engine.solo_answers import SoloAnswers
-from radixchat.tests.tiny_model import tiny_model_directory
 
 FAST, ALL, PARTS = 32, 5_000, 10
 
@@ -30,14 +25,6 @@ MET = (
     *(FinishReason.CANCELLED, FinishReason.DEADLINE),
     *("too long", "overloaded", "preempted", "drafted", "accepted", "cached", "overtaken"),
 )
-
-
-@pytest.fixture(scope="session")
-def solos(tiny: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SoloAnswers]:
-    """The table of solo runs of the tiny model."""
-    path = tiny_model_directory(tmp_path_factory.mktemp("tiny_tokenizer"))
-    with closing(SoloAnswers(tiny, Tokenizer.from_directory(path))) as table:
-        yield table
 
 
 def test_some_schedules(solos: SoloAnswers) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+from typing import Any
 
 import pytest
 
@@ -10,14 +10,10 @@ from radixchat.engine.engine import Engine
 from radixchat.engine.request import Request
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.weights import Checkpoint
-from radixchat.tests.engine.driver import make_engine, run
+from radixchat.tests.engine.driver import make_engine, prompt, run
 
 SHORT = SamplingParams(temperature=0, max_tokens=2)
 STREAM = 40
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return random.Random(seed).choices(range(250), k=length)
 
 
 def overtaken(engine: Engine, patient: Request, rivals: list[Request]) -> int:
@@ -40,7 +36,7 @@ def overtaken(engine: Engine, patient: Request, rivals: list[Request]) -> int:
     return count
 
 
-def stream_of_hits(tiny: Checkpoint, **settings: object) -> int:
+def stream_of_hits(tiny: Checkpoint, **settings: Any) -> int:
     """How many of a stream of the best possible hits overtake one that has none."""
     engine = make_engine(
         tiny, max_running=1, max_step_tokens=64, page_size=1, pool_tokens=64, **settings

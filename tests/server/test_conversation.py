@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radixchat.engine.errors import InvalidRequest
-from radixchat.server.conversation import Conversation, common_prefix
+from radixchat.server.conversation import Conversation
 from radixchat.server.message import NOTHING, LeftOut, Message, NewMessage
 from radixchat.server.store import Store
 from radixchat.tests.server.turns import begin, load
@@ -161,13 +161,6 @@ def test_a_question_has_the_id_that_the_store_gives_it(store: Store) -> None:
     begin(store, conversation, user=message)
     assert said.tip == load(store, conversation).tip
     assert said.token_ids == (1, 2)
-
-
-def test_common_prefix() -> None:
-    """How many leading ids are equal, whichever is longer."""
-    assert common_prefix((1, 2, 3), (1, 2, 4)) == 2
-    assert common_prefix((1, 2), [1, 2, 3]) == common_prefix((1, 2, 3), [1, 2]) == 2
-    assert common_prefix((), (1,)) == common_prefix((2,), (1,)) == 0
 
 
 @pytest.mark.parametrize("system", [False, True])

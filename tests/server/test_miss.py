@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.request import Usage
 from radixchat.server.comparison import Comparison, closest
-from radixchat.server.conversation import Conversation, common_prefix
+from radixchat.server.conversation import Conversation
 from radixchat.server.miss import AskedPrompt, explain_miss
 from radixchat.server.protocol import MissReport
 from radixchat.server.turn import next_turn
