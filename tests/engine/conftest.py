@@ -12,8 +12,9 @@ from radixchat.engine.engine import Engine
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.tests.engine.driver import make_engine
+from radixchat.tests.engine.grammar_model import Model
 from radixchat.tests.engine.solo_answers import SoloAnswers
-from radixchat.tests.tiny_model import tiny_model_directory
+from radixchat.tests.tiny_model import VOCABULARY, tiny_model_directory
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +44,12 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    """Every byte is a token, 256 to 258 are control tokens, and five rows are no token."""
+    directory = tiny_model_directory(tmp_path_factory.mktemp("tiny"))
+    model = Model(Tokenizer.from_directory(directory), VOCABULARY)
+    yield model
+    model.compiler.close()

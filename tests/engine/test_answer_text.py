@@ -12,16 +12,11 @@ from hypothesis import strategies as st
 from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.decode_stream import DecodeStream
 from radixchat.engine.tokenizer import Tokenizer
+from radixchat.tests.engine.small_tokenizers import TOKENIZERS
 from radixchat.tests.engine.vocabularies import (
     SENTENCES,
-    byte_level_fields,
-    sentencepiece_fields,
 )
 
-TOKENIZERS = [
-    pytest.param(Tokenizer.from_gguf(byte_level_fields()), id="byte-level"),
-    pytest.param(Tokenizer.from_gguf(sentencepiece_fields()), id="sentencepiece"),
-]
 # Characters of one to four bytes, U+FFFD, and what joins emoji.
 ALPHABET = "ab \n\u05d0ď猫👍\u200d\ufffd"
 BYTES = st.one_of(

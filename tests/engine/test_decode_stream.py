@@ -12,6 +12,7 @@ from tokenizers import decoders
 
 from radixchat.engine.gguf import read_gguf
 from radixchat.engine.tokenizer import Tokenizer
+from radixchat.tests.engine.small_tokenizers import BYTE_LEVEL, SENTENCEPIECE, TOKENIZERS
 from radixchat.tests.engine.vocabularies import (
     SENTENCES,
     byte_characters,
@@ -19,12 +20,6 @@ from radixchat.tests.engine.vocabularies import (
     sentencepiece_fields,
 )
 
-BYTE_LEVEL = Tokenizer.from_gguf(byte_level_fields())
-SENTENCEPIECE = Tokenizer.from_gguf(sentencepiece_fields())
-TOKENIZERS = [
-    pytest.param(BYTE_LEVEL, id="byte-level"),
-    pytest.param(SENTENCEPIECE, id="sentencepiece"),
-]
 TEXTS = [
     *SENTENCES,
     *("👩\u200d👩\u200d👧\u200d👦", "🧑🏽\u200d🚀 ok", "🇨🇿🇨🇿", "e\u0301", "ď", "猫が好き", "שָׁלוֹם"),

@@ -11,15 +11,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from radixchat.engine import grammar as grammar_module
 from radixchat.engine import grammar_source, grammar_vocabulary
 from radixchat.engine.gguf_vocabulary import read_gguf_vocabulary
-from radixchat.engine.grammar import Grammar, GrammarCompiler
+from radixchat.engine.grammar import GrammarCompiler
 from radixchat.engine.json_vocabulary import read_json_vocabulary
 from radixchat.engine.tokenizer import Tokenizer
+from radixchat.tests.engine.grammar_model import Model, bits
 from radixchat.tests.engine.vocabularies import byte_level_fields, sentencepiece_fields
 from radixchat.tests.tiny_model import VOCABULARY, tiny_model_directory
 
@@ -42,40 +42,6 @@ FORMATS = [
 ]
 
 
-class Model:
-    """A tokenizer and its compiler."""
-
-    def __init__(self, tokenizer: Tokenizer, rows: int) -> None:
-        self.tokenizer = tokenizer
-        self.compiler = GrammarCompiler(tokenizer, rows)
-        self.rows = rows
-
-    def allowed(self, grammar: Grammar) -> list[int]:
-        """The ids that may follow now."""
-        grammar.begin_masks([])
-        (mask,) = grammar.masks()
-        return bits(mask)
-
-    def walk(self, kind: str, value: str, seed: int) -> list[int]:
-        """A random answer, its stop token included."""
-        chance, grammar = random.Random(seed), self.compiler.compile(kind, value)
-        tokens: list[int] = []
-        while not grammar.finished:
-            tokens.append(chance.choice(self.allowed(grammar)))
-            grammar.accept(tokens[-1])
-            assert len(tokens) < 500, "the answer does not end"
-        return tokens
-
-
-@pytest.fixture(scope="module")
-def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    """Every byte is a token, 256 to 258 are control tokens, and five rows are no token."""
-    directory = tiny_model_directory(tmp_path_factory.mktemp("tiny"))
-    model = Model(Tokenizer.from_directory(directory), VOCABULARY)
-    yield model
-    model.compiler.close()
-
-
 @pytest.fixture(scope="module")
 def word_model() -> Iterator[Model]:
     """A byte-level vocabulary with merges, and user-defined tokens."""
@@ -92,10 +58,6 @@ def space_model() -> Iterator[Model]:
     model = Model(tokenizer, tokenizer.vocab_size)
     yield model
     model.compiler.close()
-
-
-def bits(mask: np.ndarray[tuple[int, ...], np.dtype[np.uint32]]) -> list[int]:
-    return [i for i in range(32 * len(mask)) if int(mask[i // 32]) >> (i % 32) & 1]
 
 
 def test_masks_are_those_of_the_definition(byte_model: Model) -> None:

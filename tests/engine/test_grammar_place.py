@@ -6,7 +6,7 @@ import json
 import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,18 +19,8 @@ from radixchat.engine.grammar_source import (
     MAX_LEVELS,
     MAX_RULES,
 )
-from radixchat.engine.tokenizer import Tokenizer
-from radixchat.tests.engine.test_grammar import Model
-from radixchat.tests.tiny_model import VOCABULARY, tiny_model_directory
-
-
-@pytest.fixture(scope="module")
-def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    """Every byte is a token."""
-    directory = tiny_model_directory(tmp_path_factory.mktemp("tiny"))
-    model = Model(Tokenizer.from_directory(directory), VOCABULARY)
-    yield model
-    model.compiler.close()
+from radixchat.tests.engine.grammar_model import Model
+from radixchat.tests.tiny_model import VOCABULARY
 
 
 def rules(count: int, nested: int = 0) -> str:

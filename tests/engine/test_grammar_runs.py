@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from itertools import takewhile
 from time import perf_counter
 
 import pytest
 
 from radixchat.engine.grammar import GrammarCompiler
-from radixchat.engine.tokenizer import Tokenizer
-from radixchat.tests.engine.test_grammar import Model, bits
-from radixchat.tests.tiny_model import VOCABULARY, tiny_model_directory
-
-
-@pytest.fixture(scope="module")
-def byte_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
-    """Every byte is a token."""
-    directory = tiny_model_directory(tmp_path_factory.mktemp("tiny"))
-    model = Model(Tokenizer.from_directory(directory), VOCABULARY)
-    yield model
-    model.compiler.close()
+from radixchat.tests.engine.grammar_model import Model, bits
+from radixchat.tests.tiny_model import VOCABULARY
 
 
 @pytest.mark.parametrize("looks_ahead", [True, False])

@@ -48,6 +48,9 @@ def test_public_prefix_of_unknown_tokens(tiny: Checkpoint) -> None:
         config.resolve(tiny.config)
 
 
+NO_IDS: Any = [1.5]
+
+
 def ask(**values: Any) -> Request:
     return Request(1, **{"tokens": [1, 2, 3], "sampling": GREEDY, **values})
 
@@ -67,7 +70,7 @@ def ask(**values: Any) -> Request:
         (ask(stop_ids=frozenset({10**6})), "token id 1000000 is none of the model's"),
         (ask(stop_ids=frozenset({-5, 3})), "token id -5 is none"),
         (ask(lookup=PromptLookup([[1, 2**70]])), f"token id {2**70} is none"),
-        (ask(lookup=PromptLookup([[], [1.5]])), "token id 1.5 is not"),  # type: ignore[list-item]
+        (ask(lookup=PromptLookup([[], NO_IDS])), "token id 1.5 is not"),
     ],
 )
 def test_values_that_no_request_can_have(tiny: Checkpoint, request_: Request, says: str) -> None:

@@ -16,6 +16,7 @@ from radixchat.engine.gguf import read_gguf
 from radixchat.engine.prompt import Piece
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.vocabulary import ControlToken, Vocabulary
+from radixchat.tests.engine.small_tokenizers import BYTE_LEVEL, SENTENCEPIECE, TOKENIZERS
 from radixchat.tests.engine.vocabularies import (
     CONTROL_TEXTS,
     SENTENCES,
@@ -33,14 +34,8 @@ CHAT_FILES = (
     "multilingual_mtbench_2turn",
     "oasst1_en_validation_tree_paths",
 )
-BYTE_LEVEL = Tokenizer.from_gguf(byte_level_fields())
-SENTENCEPIECE = Tokenizer.from_gguf(sentencepiece_fields())
 REFERENCE = reference_encoder(byte_level_fields())
 WHOLE_TEXT = whole_text_encoder(byte_level_fields())
-TOKENIZERS = [
-    pytest.param(BYTE_LEVEL, id="byte-level"),
-    pytest.param(SENTENCEPIECE, id="sentencepiece"),
-]
 
 words = st.sampled_from([*SENTENCES, " ", "\n", "\n\n", "7", "ab", "  x", "don't", "ď", "猫", "▁"])
 texts = st.lists(words | st.text(max_size=5)).map("".join)

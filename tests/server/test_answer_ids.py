@@ -11,18 +11,10 @@ from hypothesis import strategies as st
 from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.answer_ids import answer_ids
+from radixchat.tests.engine.small_tokenizers import BYTE_LEVEL, SENTENCEPIECE, TOKENIZERS
 from radixchat.tests.engine.vocabularies import (
     SENTENCES,
-    byte_level_fields,
-    sentencepiece_fields,
 )
-
-BYTE_LEVEL = Tokenizer.from_gguf(byte_level_fields())
-SENTENCEPIECE = Tokenizer.from_gguf(sentencepiece_fields())
-TOKENIZERS = [
-    pytest.param(BYTE_LEVEL, id="byte-level"),
-    pytest.param(SENTENCEPIECE, id="sentencepiece"),
-]
 
 
 def ids_of(text: AnswerText, tokenizer: Tokenizer, ids: Sequence[int], shown: str) -> list[int]:

@@ -1,0 +1,74 @@
+"""`SeededBug`: a replacement in one module's source, and how to load what it is a part of.
+
+The module and those that import it are loaded from text under private names, up to the one whose
+class is tested; the rest, and with it the nouns that everybody shares, is the installed package.
+The installed files are not touched. Loading fails when the text to replace is not there exactly
+once, so that a list of bugs cannot quietly stop meaning anything.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class SeededBug:
+    """One bug: `old` becomes `new` in <PACKAGE>/<module>.py; the tested class is in <ROOT>.py."""
+
+    PACKAGE: ClassVar[str]
+    ROOT: ClassVar[str]
+
+    name: str
+    module: str
+    old: str
+    new: str
+
+    def load_root(self) -> ModuleType:
+        """The module ROOT with this bug; LookupError if it does not apply."""
+        loaded: dict[str, ModuleType] = {}
+        try:
+            assert self._load(self.ROOT, loaded), f"{self.name}: {self.ROOT}.py does without it"
+        finally:
+            for module in loaded.values():
+                del sys.modules[module.__name__]
+        return loaded[self.ROOT]
+
+    def changed(self) -> str:
+        """The source of its module with this bug; LookupError if it does not apply."""
+        source = self._source(self.module)
+        if source.count(self.old) != 1:
+            raise LookupError(f"{self.name}: not once in {self.module}.py: {self.old!r}")
+        return source.replace(self.old, self.new)
+
+    def _load(self, name: str, loaded: dict[str, ModuleType]) -> bool:
+        """Load a module of which the changed one is a part; whether it is."""
+        if name in loaded:
+            return True
+        source = self.changed() if name == self.module else self._source(name)
+        installed = f"radixchat.{self.PACKAGE}"
+        imported = re.findall(rf"^from {installed}\.(\w+) import", source, re.MULTILINE)
+        changed = [other for other in imported if self._load(other, loaded)]
+        if name != self.module and not changed:
+            return False
+        private = f"{self.PACKAGE}_with_{self.name.replace(' ', '_')}"
+        module = loaded[name] = ModuleType(f"{private}.{name}")
+        sys.modules[module.__name__] = module
+        for other in changed:
+            source = source.replace(
+                f"from {installed}.{other} import", f"from {private}.{other} import"
+            )
+        code = compile(source, f"<{private}.{name}>", "exec")
+        exec(code, module.__dict__)  # noqa: S102 - the source is our own
+        return True
+
+    def _source(self, name: str) -> str:
+        spec = find_spec(f"radixchat.{self.PACKAGE}.{name}")
+        assert spec is not None
+        assert spec.origin is not None
+        return Path(spec.origin).read_text(encoding="utf-8")
