@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.batch import RequestResult, ScheduledRequest
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.drafting import verified, with_draft
@@ -55,6 +54,7 @@ class Scheduler:
         self._running: list[Request] = []  # in order of admission
         self._step: dict[Request, ScheduledRequest] = {}  # that is being decided
         self._events: list[TokenEvent] = []  # of requests that ended outside a step's forward
+        self._now = 0.0  # the end of the last step
         self._state = 0  # counts what may have changed a prefix's length in the cache
         self.stats = EngineStats()
 
@@ -132,6 +132,7 @@ class Scheduler:
 
         A request whose logits are not finite, or admit no token, fails, and the others go on.
         """
+        self._now = now
         for item, result in zip(scheduled, results, strict=True):
             request, samples = item.request, item.samples
             request.num_computed += item.num_tokens
@@ -143,7 +144,7 @@ class Scheduler:
                 self._append(item, result.sampled)
         self._step = {}
         events, self._events = self._events, []
-        return [replace(event, at=now) for event in events]
+        return events
 
     def waits(self) -> list[Wait]:
         """What each request waits for, those that run included."""
@@ -244,11 +245,19 @@ class Scheduler:
         stopped = token in request.stop_ids
         if request.grammar is not None:
             stopped |= request.grammar.accept(token)
+        answer, text = request.text, ""
+        if answer is not None and not stopped:
+            text = answer.push(token)
         event = TokenEvent(
-            request.id, token, logprob=sample.logprob, prompt_logprobs=prompt_logprobs
+            request.id,
+            token,
+            text=text,
+            num_kept=answer.num_kept if answer is not None else 0,
+            num_kept_characters=answer.num_kept_characters if answer is not None else 0,
+            logprob=sample.logprob,
+            prompt_logprobs=prompt_logprobs,
+            at=self._now,
         )
-        if request.text is not None and not stopped:
-            event = with_text(event, request.text, request.text.push(token))
         reason = self._reason_to_stop(request, stopped)
         if reason is None:
             self._events.append(event)
@@ -348,10 +357,16 @@ class Scheduler:
         stopped: bool = False,
     ) -> None:
         """The only way out: whatever a request was doing, its pages go back and it has one end."""
-        event = event or TokenEvent(request.id, None)
+        event = event or TokenEvent(request.id, None, at=self._now)
         event = replace(event, num_kept=request.num_output - stopped)
         if request.text is not None:
-            event = with_text(event, request.text, request.text.finish())
+            event = replace(
+                event,
+                text=event.text + request.text.finish(),
+                num_kept=request.text.num_kept,
+                num_kept_characters=request.text.num_kept_characters,
+                stop=request.text.stopped_by,
+            )
         if request.allocation is not None:
             # What a stop string said is not part of the answer, so it is not cached either.
             kept = max(request.num_prompt + event.num_kept, request.allocation.num_committed)
@@ -382,14 +397,3 @@ class Scheduler:
         computed = request.tokens[: request.num_computed]
         request.num_written += self._cache.commit(request.allocation, computed)
         self._state += 1
-
-
-def with_text(event: TokenEvent, answer: AnswerText, more: str) -> TokenEvent:
-    """The event with `more` text that is certain now, and what of the answer is shown with it."""
-    return replace(
-        event,
-        text=event.text + more,
-        num_kept=answer.num_kept,
-        num_kept_characters=answer.num_kept_characters,
-        stop=answer.stopped_by,
-    )

@@ -97,8 +97,8 @@ MUTANTS = (
     Mutant(
         "text that was held back is lost",
         "scheduler",
-        "with_text(event, request.text, request.text.finish())",
-        "with_text(event, request.text, request.text.finish()[:0])",
+        "event.text + request.text.finish()",
+        "event.text + request.text.finish()[:0]",
     ),
     Mutant(
         "nobody ages",

@@ -309,7 +309,8 @@ def test_a_seed_makes_a_sampled_answer_repeatable(settings: LocalSettings) -> No
 
     async def body(service: ChatService) -> None:
         conversation = await service.create_conversation()
-        options = replace(GREEDY, temperature=1.0, seed=3, max_output_tokens=20)
+        # Twenty tokens each: one in twenty-five runs two answers ended with their first token.
+        options = replace(GREEDY, temperature=2.0, seed=3, max_output_tokens=20, ignore_eos=True)
         first = await finish(service.send(conversation, "roll", options))
         same = await finish(service.regenerate(conversation, options))
         other = await finish(service.regenerate(conversation, replace(options, seed=4)))
@@ -319,6 +320,7 @@ def test_a_seed_makes_a_sampled_answer_repeatable(settings: LocalSettings) -> No
         ]
         assert first.output_ids == same.output_ids
         assert first.seed == 3
+        assert len({first.seed, other.seed, *(d.seed for d in drawn)}) == 4
         repeated = replace(options, seed=drawn[0].seed)
         again = await finish(service.regenerate(conversation, repeated))
         assert again.output_ids == drawn[0].output_ids
