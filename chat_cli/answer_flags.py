@@ -117,7 +117,7 @@ _EXTENT = options(
 _NAMED = options(
     named(
         "typical_p",
-        type=Number(0, 1, min_open=True),
+        type=Number(1e-6, 1),
         metavar="X",
         show_default="off",
         help="Keeps the tokens that surprise as much as expected, up to this share.",
@@ -159,7 +159,7 @@ _NAMED = options(
     ),
     named(
         "dry_allowed_length",
-        type=click.IntRange(1),
+        type=click.IntRange(1, 2**31 - 1),
         metavar="N",
         show_default=str(DEFAULT_ANSWER.dry_allowed_length),
         help="Shorter sequences may be repeated.",
