@@ -64,7 +64,7 @@ def test_wrong_names() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("typical_p", "0", "'-o typical_p': 0.0 is not in the range 0<x<=1"),
+        ("typical_p", "0", "'-o typical_p': 0.0 is not in the range 1e-06<=x<=1"),
         ("repetition_penalty", "none", "'none' is not a valid float"),
         ("presence_penalty", "nan", "'nan' is not a number"),
         ("dry_base", "inf", "inf is not in the range 1<=x"),
@@ -97,7 +97,7 @@ def test_a_variable_s_wrong_value_is_named_like_the_setting(
 ) -> None:
     """As a wrong variable of a flag."""
     monkeypatch.setenv("RADIXCHAT_TYPICAL_P", "7")
-    assert "'-o typical_p': 7.0 is not in the range 0<x<=1" in complaint()
+    assert "'-o typical_p': 7.0 is not in the range 1e-06<=x<=1" in complaint()
 
 
 def test_the_help_lists_the_settings() -> None:
@@ -111,4 +111,4 @@ def test_the_help_lists_the_settings() -> None:
         assert f" {name} " in settings
         assert f"--{name.replace('_', '-')} " not in flags
     assert "typical_p X Keeps" in settings
-    assert "[default: (off); 0<x<=1]" in settings
+    assert "[default: (off); 1e-06<=x<=1]" in settings
