@@ -60,56 +60,41 @@ class RequestResult:
 class Batch:
     """The rows of all scheduled requests one after another, padded to ops.ROW_ALIGNMENT.
 
-    tokens, positions: int64 [rows]; slots: int64 [real rows]; query_starts: first row of each
-    request and the number of real rows; kv_lengths: positions that exist after the step;
-    page_tables: int64 [pages] each; logit_rows: the rows whose logits are needed, of each request
-    first those of its prompt_positions, then, if it samples, its last token's and its draft's.
+    tokens, positions: int64 [rows]; step: whose rows they are, and the pages they read;
+    logit_rows: the rows whose logits are needed, of each request first those of its
+    prompt_positions, then, if it samples, its last token's and its draft's.
     """
 
     tokens: Tensor
     positions: Tensor
-    slots: Tensor
-    query_starts: list[int]
-    kv_lengths: list[int]
-    page_tables: list[Tensor]
+    step: ops.Ragged
     logit_rows: Tensor
-
-    @property
-    def num_rows(self) -> int:
-        """Rows that belong to requests, without the padding."""
-        return self.query_starts[-1]
 
 
 def build_batch(scheduled: Sequence[ScheduledRequest], page_size: int, device: str) -> Batch:
     """Lay the scheduled requests out as one ragged batch on the device."""
     tokens: list[int] = []
     positions: list[int] = []
-    slots: list[Tensor] = []
-    query_starts, kv_lengths, logit_rows = [0], [], list[int]()
-    page_tables: list[Tensor] = []
+    logit_rows: list[int] = []
+    counts: list[int] = []
+    tables: list[Sequence[int]] = []
     for item in scheduled:
         request, start = item.request, item.request.num_computed
-        end = start + item.num_tokens + len(item.draft)
         assert request.allocation is not None
-        table = torch.tensor(request.allocation.pages, dtype=torch.int64)
-        where = torch.arange(start, end)
-        slots.append(table[where // page_size] * page_size + where % page_size)
+        counts.append(item.num_tokens + len(item.draft))
+        tables.append(request.allocation.pages)
         first_row = len(tokens) - start
         tokens += [*request.tokens[start : start + item.num_tokens], *item.draft]
-        positions += range(start, end)
-        query_starts.append(len(tokens))
-        kv_lengths.append(end)
-        page_tables.append(table.to(device))
+        positions += range(start, start + counts[-1])
         logit_rows += [first_row + position for position in item.prompt_positions]
         if item.samples:
             logit_rows += range(len(tokens) - len(item.draft) - 1, len(tokens))
+    lengths = [item.request.num_computed + n for item, n in zip(scheduled, counts, strict=True)]
     padding = [0] * (-len(tokens) % ops.ROW_ALIGNMENT)
+    num_rows = len(tokens) + len(padding)
     return Batch(
         tokens=torch.tensor(tokens + padding, device=device),
         positions=torch.tensor(positions + padding, device=device),
-        slots=torch.cat(slots).to(device),
-        query_starts=query_starts,
-        kv_lengths=kv_lengths,
-        page_tables=page_tables,
+        step=ops.ragged(counts, lengths, tables, page_size, num_rows, device),
         logit_rows=torch.tensor(logit_rows, dtype=torch.int64, device=device),
     )

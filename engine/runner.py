@@ -13,12 +13,12 @@ from torch import Tensor
 
 from radixchat.engine.batch import RequestResult, ScheduledRequest, build_batch
 from radixchat.engine.config import EnginePlan
-from radixchat.engine.kv_cache import KVCache
 from radixchat.engine.logprobs import TokenLogprob, prompt_logprobs
 from radixchat.engine.model import Decoder
 from radixchat.engine.sample_row import SampleRow, sample_rows
 from radixchat.engine.sampler import sample
 from radixchat.engine.weights import Checkpoint
+from radixchat.kernels import ops
 
 
 class Runner:
@@ -29,9 +29,16 @@ class Runner:
         embedding = checkpoint.tensors["embed_tokens.weight"]
         self._device = str(embedding.device)
         self._plan = plan
-        self._decoder = Decoder(checkpoint.config, checkpoint.tensors, plan.max_tokens)
-        self.kv_cache = KVCache(
-            checkpoint.config, plan.num_pages, plan.page_size, embedding.dtype, self._device
+        config = checkpoint.config
+        self._decoder = Decoder(config, checkpoint.tensors, plan.max_tokens, exact=True)
+        self.pages = ops.empty_pages(
+            config.num_layers,
+            plan.num_pages,
+            config.num_kv_heads,
+            plan.page_size,
+            config.head_dim,
+            embedding.dtype,
+            self._device,
         )
 
     @torch.inference_mode()
@@ -40,13 +47,14 @@ class Runner:
         for item in scheduled:
             allocation = item.request.allocation
             assert allocation is not None
-            self.kv_cache.copy(allocation.copies)
+            copies = [(copy.source, copy.destination, copy.num_slots) for copy in allocation.copies]
+            self.pages.copy_slots(copies)
             allocation.copies.clear()
             if item.samples and item.request.grammar is not None:
                 # A worker computes them while the forward pass runs.
                 item.request.grammar.begin_masks(item.draft)
         batch = build_batch(scheduled, self._plan.page_size, self._device)
-        return self._results(scheduled, self._decoder(batch, self.kv_cache))
+        return self._results(scheduled, self._decoder(batch, self.pages))
 
     def _results(
         self, scheduled: Sequence[ScheduledRequest], logits: Tensor

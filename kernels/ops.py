@@ -1,29 +1,58 @@
-"""The operations of the decoder, for whatever device their tensors are on.
+"""What the engine computes with: the only kernel module that it imports.
 
-The only kernel module that the engine imports. Each function has the contract of its namesake in
-`kernels/reference.py`, which today also is the implementation on every device.
+Chooses the implementation of a decoder's layers by device.
 """
 
 from __future__ import annotations
 
-from radixchat.kernels.reference import (
-    ROW_ALIGNMENT,
-    copy_slots,
-    linear,
-    paged_attention,
-    rms_norm,
-    rotate,
-    store_kv,
-    swiglu,
-)
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.nn import functional
+
+from radixchat.kernels import sdpa
+from radixchat.kernels.kv_pages import KVPages, empty_pages
+from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights, TorchLayers
+from radixchat.kernels.packed_matrix import Matrix, PackedMatrix
+from radixchat.kernels.ragged import Ragged, ragged
+from radixchat.kernels.reference import ROW_ALIGNMENT, rms_norm
 
 __all__ = [
     "ROW_ALIGNMENT",
-    "copy_slots",
+    "KVPages",
+    "LayerShape",
+    "LayerStack",
+    "LayerWeights",
+    "Matrix",
+    "PackedMatrix",
+    "Ragged",
+    "embed",
+    "empty_pages",
+    "layer_stack",
     "linear",
-    "paged_attention",
+    "ragged",
     "rms_norm",
-    "rotate",
-    "store_kv",
-    "swiglu",
 ]
+
+
+def layer_stack(
+    shape: LayerShape, layers: Sequence[LayerWeights], *, exact: bool = True
+) -> LayerStack:
+    """The fastest stack for the device of the weights."""
+    if exact:
+        return TorchLayers(shape, layers)
+    return TorchLayers(shape, layers, sdpa.linear, sdpa.paged_attention)
+
+
+def embed(tokens: Tensor, matrix: Matrix) -> Tensor:
+    """Rows of the embedding [vocab, hidden] for tokens int64 [rows]."""
+    assert isinstance(matrix, Tensor)
+    return functional.embedding(tokens, matrix)
+
+
+def linear(x: Tensor, matrix: Matrix) -> Tensor:
+    """x [rows, in] times the matrix [out, in] transposed: fp32 [rows, out]."""
+    assert isinstance(matrix, Tensor)
+    rows = x.shape[0]
+    padded = functional.pad(x, (0, 0, 0, -rows % ROW_ALIGNMENT))
+    return functional.linear(padded, matrix)[:rows].float()

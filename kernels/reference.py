@@ -4,7 +4,7 @@ Runs on any device torch runs on. Knows no model, no request and no page ownersh
 is a tensor of integers here.
 
 Exactness. A row's result must not depend on how many rows are computed with it. On the CPU two
-rules give that, checked by the tests on the machine they run on: rows come in multiples of
+rules give that here, checked by the tests on the machine they run on: rows come in multiples of
 `ROW_ALIGNMENT` (a GEMM of 1-3, 5-7 or 9-11 rows takes another accumulation order than one of 4,
 8, 12 or 512: measured with MKL 2024.2), and attention walks key tiles of a fixed width that
 start at absolute positions, so that a cut of the prompt never moves a tile's border.
@@ -15,6 +15,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from radixchat.kernels.kv_pages import SCALE_DTYPE, KVLayer
+from radixchat.kernels.ragged import Ragged
 
 ROW_ALIGNMENT = 4
 # 256 keys a tile: 12 small torch calls a tile and layer, so a 4k context costs 16 rounds instead
@@ -29,14 +32,21 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return weight * (wide * scale).to(x.dtype)
 
 
+def add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """The norm of x + residual, and that sum; all [rows, size]."""
+    total = x + residual
+    return rms_norm(total, weight, eps), total
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x [rows, in] times weight [out, in] transposed; rows a multiple of ROW_ALIGNMENT."""
     assert x.shape[0] % ROW_ALIGNMENT == 0, x.shape
     return functional.linear(x, weight, bias)
 
 
-def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    """silu(gate) * up, elementwise."""
+def swiglu(gate_up: Tensor) -> Tensor:
+    """silu(gate) * up; gate_up [rows, 2 * size] holds the gates, then the ups of each row."""
+    gate, up = gate_up.chunk(2, dim=-1)
     return functional.silu(gate) * up
 
 
@@ -47,52 +57,50 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1)
 
 
-def store_kv(key: Tensor, value: Tensor, k_cache: Tensor, v_cache: Tensor, slots: Tensor) -> None:
-    """Write key and value [rows, kv_heads, dim] to the slots [rows] of one layer's cache.
+def quantize_kv(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Codes int8 [..., dim] and scales fp16 [...], symmetric per token and head; x [..., dim].
 
-    The caches are [pages, page_size, kv_heads, dim]; slot = page * page_size + offset.
+    The scale is the largest magnitude / 127 rounded to fp16, at least fp16's smallest normal
+    number and at most its largest; codes are rounded to the nearest, ties to even.
     """
-    k_cache.flatten(0, 1).index_copy_(0, slots, key)
-    v_cache.flatten(0, 1).index_copy_(0, slots, value)
+    wide = x.float()
+    limits = torch.finfo(SCALE_DTYPE)
+    scale = (wide.abs().amax(-1) / 127).clamp(limits.tiny, limits.max).to(SCALE_DTYPE)
+    codes = (wide / scale.float().unsqueeze(-1)).round().clamp(-127, 127)
+    return codes.to(torch.int8), scale
 
 
-def copy_slots(cache: Tensor, sources: Tensor, destinations: Tensor) -> None:
-    """Copy slots inside the cache of all layers, [layers, 2, pages, page_size, kv_heads, dim]."""
-    slots = cache.flatten(2, 3)
-    slots.index_copy_(2, destinations, slots.index_select(2, sources))
+def store_kv(key: Tensor, value: Tensor, kv: KVLayer, slots: Tensor) -> None:
+    """Write key and value [rows, kv_heads, dim] to the slots [rows]; a slot of -1 is skipped."""
+    kept = slots >= 0
+    pages, offsets = slots[kept] // kv.page_size, slots[kept] % kv.page_size
+    parts = ((key, kv.k, kv.k_scale), (value, kv.v, kv.v_scale))
+    for new, cache, scales in parts:
+        rows = new[kept]
+        if scales is not None:
+            rows, scales[pages, :, offsets] = quantize_kv(rows)
+        cache[pages, :, offsets] = rows
 
 
-def paged_attention(
-    query: Tensor,
-    k_cache: Tensor,
-    v_cache: Tensor,
-    query_starts: list[int],
-    kv_lengths: list[int],
-    page_tables: list[Tensor],
-) -> Tensor:
+def paged_attention(query: Tensor, kv: KVLayer, step: Ragged) -> Tensor:
     """Causal attention of ragged rows over paged K and V; prefill chunks and decode rows alike.
 
-    query [rows, heads, dim]; request i owns rows query_starts[i]:query_starts[i + 1], which are
-    the last of its kv_lengths[i] positions; page_tables[i] [pages of i] int64. Rows beyond
-    query_starts[-1] are padding and come back as zeros. Returns [rows, heads, dim].
-
+    query [rows, heads, dim]; padding rows come back as zeros. Returns [rows, heads, dim].
     Online softmax over key tiles (Milakov & Gimelshein 2018; FlashAttention's inner loop).
     """
     output = torch.zeros_like(query)
-    for index, page_table in enumerate(page_tables):
-        start, end = query_starts[index], query_starts[index + 1]
+    for index in range(step.num_requests):
+        start, end = int(step.starts[index]), int(step.starts[index + 1])
         output[start:end] = _attend(
-            query[start:end], k_cache, v_cache, kv_lengths[index], page_table
+            query[start:end], kv, int(step.lengths[index]), step.page_tables[index]
         )
     return output
 
 
-def _attend(
-    query: Tensor, k_cache: Tensor, v_cache: Tensor, kv_length: int, table: Tensor
-) -> Tensor:
+def _attend(query: Tensor, kv: KVLayer, kv_length: int, table: Tensor) -> Tensor:
     """One request: query [rows, heads, dim] at the last positions of kv_length."""
     rows, heads, dim = query.shape
-    kv_heads, page_size = k_cache.shape[2], k_cache.shape[1]
+    kv_heads = kv.k.shape[1]
     group = heads // kv_heads
     padded = -(-rows // ROW_ALIGNMENT) * ROW_ALIGNMENT
     # [kv_heads, group * padded, dim]: the query heads of a group read the same keys.
@@ -106,7 +114,7 @@ def _attend(
     total = folded.new_zeros(kv_heads, group * padded, 1)
     accumulated = folded.new_zeros(kv_heads, group * padded, dim)
     for tile_start in range(0, kv_length, KEY_TILE):
-        keys, values = _tile(k_cache, v_cache, table, tile_start, kv_length, page_size)
+        keys, values = _tile(kv, table, tile_start, kv_length)
         scores = torch.bmm(folded, keys.permute(1, 2, 0))
         if tile_start + KEY_TILE > kv_length - rows + 1:  # else all rows see all of it
             key_positions = torch.arange(tile_start, tile_start + KEY_TILE, device=query.device)
@@ -123,16 +131,16 @@ def _attend(
     return attended.permute(2, 0, 1, 3).reshape(rows, heads, dim).to(query.dtype)
 
 
-def _tile(
-    k_cache: Tensor, v_cache: Tensor, table: Tensor, start: int, kv_length: int, page_size: int
-) -> tuple[Tensor, Tensor]:
-    """K and V [KEY_TILE, kv_heads, dim] of positions start..; those past the end are masked later.
+def _tile(kv: KVLayer, table: Tensor, start: int, kv_length: int) -> tuple[Tensor, Tensor]:
+    """K and V fp32 [KEY_TILE, kv_heads, dim] of positions start..; what is past the end is masked.
 
-    They read slot 0 of the table's first page, which is finite: the cache is zeroed at birth.
+    It reads slot 0 of the table's first page, which is finite: the cache is zeroed at birth.
     """
     positions = torch.arange(start, start + KEY_TILE, device=table.device)
     positions = torch.where(positions < kv_length, positions, 0)
-    slots = table[positions // page_size] * page_size + positions % page_size
-    keys = k_cache.flatten(0, 1).index_select(0, slots).float()
-    values = v_cache.flatten(0, 1).index_select(0, slots).float()
+    pages, offsets = table[positions // kv.page_size].long(), positions % kv.page_size
+    keys, values = kv.k[pages, :, offsets].float(), kv.v[pages, :, offsets].float()
+    if kv.k_scale is not None and kv.v_scale is not None:
+        keys *= kv.k_scale[pages, :, offsets].float().unsqueeze(-1)
+        values *= kv.v_scale[pages, :, offsets].float().unsqueeze(-1)
     return keys, values

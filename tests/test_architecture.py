@@ -17,7 +17,7 @@ PACKAGES = ("radix", "kernels", "engine", "server", "chat_cli", "bench")
 # that package or module and what is below it.
 ALLOWED: dict[str, set[str]] = {
     "radix": {"numpy", "radixchat.radix"},
-    "kernels": {"numpy", "torch", "triton", "numba", "radixchat.kernels"},
+    "kernels": {"numpy", "torch", "triton", "numba", "llvmlite", "radixchat.kernels"},
     "engine": {
         "numpy",
         "torch",

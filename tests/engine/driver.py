@@ -71,11 +71,12 @@ def stored_kv(engine: Engine, tokens: Sequence[int]) -> Tensor:
     try:
         assert allocation.num_cached == len(tokens)
         page_size = engine.plan.page_size
-        slots = engine.runner.kv_cache.data.flatten(2, 3)
-        engine.runner.kv_cache.copy(allocation.copies)
-        table = torch.tensor(allocation.pages)
+        pages = engine.runner.pages
+        pages.copy_slots([(c.source, c.destination, c.num_slots) for c in allocation.copies])
         where = torch.arange(len(tokens))
-        return slots[:, :, table[where // page_size] * page_size + where % page_size].clone()
+        table = torch.tensor(allocation.pages)[where // page_size]
+        parts = [t.transpose(2, 3)[:, table, where % page_size] for t in (pages.k, pages.v)]
+        return torch.stack(parts, dim=1)
     finally:
         engine.cache.release(allocation)
 

@@ -153,8 +153,8 @@ MUTANTS = (
     Mutant(
         "a shared page is not copied",
         "runner",
-        "            self.kv_cache.copy(allocation.copies)\n",
-        "",
+        "[(copy.source, copy.destination, copy.num_slots) for copy in allocation.copies]",
+        "[]",
     ),
     Mutant(
         "a draft is read at its end",
