@@ -65,5 +65,11 @@ def ragged(
         positions = np.arange(lengths[i] - counts[i], lengths[i])
         where = pages[i, positions // page_size].astype(np.int64)
         slots[starts[i] : starts[i + 1]] = where * page_size + positions % page_size
-    on_device = (torch.from_numpy(array).to(device) for array in (starts, kv_lengths, pages, slots))
-    return Ragged(*on_device, starts, kv_lengths)
+    return Ragged(
+        query_starts=torch.from_numpy(starts).to(device),
+        kv_lengths=torch.from_numpy(kv_lengths).to(device),
+        page_tables=torch.from_numpy(pages).to(device),
+        slots=torch.from_numpy(slots).to(device),
+        starts=starts,
+        lengths=kv_lengths,
+    )
