@@ -15,7 +15,7 @@ from radixchat.kernels.kv_pages import KVPages, empty_pages
 from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights, TorchLayers
 from radixchat.kernels.packed_matrix import Matrix, PackedMatrix
 from radixchat.kernels.ragged import Ragged, ragged
-from radixchat.kernels.reference import ROW_ALIGNMENT, rms_norm
+from radixchat.kernels.reference import ROW_ALIGNMENT, paged_attention, rms_norm, store_kv
 
 __all__ = [
     "ROW_ALIGNMENT",
@@ -30,8 +30,10 @@ __all__ = [
     "empty_pages",
     "layer_stack",
     "linear",
+    "paged_attention",
     "ragged",
     "rms_norm",
+    "store_kv",
 ]
 
 

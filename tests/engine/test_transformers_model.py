@@ -1,0 +1,106 @@
+"""Families that only transformers knows, on our pages: their own logits, cut anywhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor
+
+from radixchat.engine.batch import Batch
+from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.transformers_model import TransformersDecoder, load_transformers
+from radixchat.kernels import ops
+
+VOCABULARY = 96
+SMALL: dict[str, Any] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+}
+FAMILIES: dict[str, Callable[[], Any]] = {
+    "gpt_neox": lambda: transformers.GPTNeoXConfig(**SMALL, intermediate_size=64),
+    "gpt2": lambda: transformers.GPT2Config(
+        vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=128
+    ),
+    "opt": lambda: transformers.OPTConfig(**SMALL, ffn_dim=64, word_embed_proj_dim=32),
+    "gemma": lambda: transformers.GemmaConfig(
+        **SMALL, intermediate_size=64, num_key_value_heads=1, head_dim=16
+    ),
+    "phi": lambda: transformers.PhiConfig(**SMALL, intermediate_size=64),
+    "stablelm": lambda: transformers.StableLmConfig(
+        **SMALL, intermediate_size=64, num_key_value_heads=2
+    ),
+    "olmo2": lambda: transformers.Olmo2Config(**SMALL, intermediate_size=64),
+}
+
+
+def saved(folder: Path, config: Any) -> Path:
+    """A folder with random weights of that config."""
+    torch.manual_seed(0)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+def computed(decoder: TransformersDecoder, tokens: Tensor, cuts: list[int]) -> Tensor:
+    """Logits of all tokens, computed in chunks between the cuts over scattered pages."""
+    config = decoder.config
+    shape = (config.num_layers, 20, config.num_kv_heads, 4, config.head_dim)
+    pages = ops.empty_pages(*shape, torch.float32, "cpu")
+    table = torch.randperm(20).tolist()
+    parts = []
+    bounds = [0, *cuts, len(tokens)]
+    for start, end in itertools.pairwise(bounds):
+        rows = end - start
+        parts.append(
+            decoder(
+                Batch(
+                    tokens[start:end],
+                    torch.arange(start, end),
+                    ops.ragged([rows], [end], [table], 4, rows, "cpu"),
+                    torch.arange(rows),
+                ),
+                pages,
+            )
+        )
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@torch.inference_mode()
+def test_a_family_s_logits_are_its_own(family: str, tmp_path: Path) -> None:
+    """Whole, cut, and token by token over scattered pages: what transformers computes alone."""
+    folder = saved(tmp_path, FAMILIES[family]())
+    decoder = TransformersDecoder(*load_transformers(folder, torch.float32))
+    tokens = torch.randint(VOCABULARY, (40,), generator=torch.Generator().manual_seed(1))
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    expected = theirs(tokens.unsqueeze(0)).logits[0]
+    for cuts in ([], [1], [16, 17], list(range(1, 40))):
+        torch.testing.assert_close(computed(decoder, tokens, cuts), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_what_attention_cannot_give_is_refused(tmp_path: Path) -> None:
+    """A sliding window or a capped score is a clear error before the first request."""
+    sliding = transformers.Gemma2Config(
+        **SMALL, intermediate_size=64, num_key_value_heads=2, head_dim=16, sliding_window=8
+    )
+    with pytest.raises(ModelLoadError, match="sliding_window, which is not supported"):
+        load_transformers(saved(tmp_path / "gemma2", sliding), torch.float32)
+    alibi = transformers.BloomConfig(
+        vocab_size=VOCABULARY, hidden_size=32, n_layer=2, n_head=4, seq_length=128
+    )
+    with pytest.raises(ModelLoadError, match=r"max_position_embeddings is None|interface"):
+        load_transformers(saved(tmp_path / "bloom", alibi), torch.float32)
+
+
+def test_a_folder_that_transformers_cannot_load(tmp_path: Path) -> None:
+    """Its message, in one line, names the folder."""
+    with pytest.raises(ModelLoadError, match="transformers cannot load this model"):
+        load_transformers(tmp_path, torch.float32)
