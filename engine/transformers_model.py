@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from radixchat.engine.batch import Batch
 from radixchat.engine.errors import ModelLoadError
@@ -39,9 +39,9 @@ _reading: ContextVar[_Reading] = ContextVar("reading")
 
 
 class TransformersDecoder:
-    """Token ids to logits, through a module of transformers."""
+    """Token ids to logits, through a module of transformers (a PreTrainedModel)."""
 
-    def __init__(self, config: ModelConfig, module: nn.Module) -> None:
+    def __init__(self, config: ModelConfig, module: Any) -> None:
         self.config = config
         self._module = module
 
@@ -99,7 +99,7 @@ class TransformersDecoder:
             )
 
 
-def load_transformers(path: Path, dtype: torch.dtype) -> tuple[ModelConfig, nn.Module]:
+def load_transformers(path: Path, dtype: torch.dtype) -> tuple[ModelConfig, Any]:
     """Load a folder of a family that only transformers knows, ready for TransformersDecoder.
 
     Raises ModelLoadError when transformers cannot load it, or its attention is not ours to give.
@@ -157,7 +157,7 @@ def _config(path: Path, described: Any) -> ModelConfig:
 
 
 def _attend(
-    module: nn.Module,
+    module: Any,
     query: Tensor,
     key: Tensor,
     value: Tensor,
