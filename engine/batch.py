@@ -58,7 +58,7 @@ class RequestResult:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of all scheduled requests one after another, padded to ops.ROW_ALIGNMENT.
+    """The rows of all scheduled requests one after another, padded to what the decoder asks for.
 
     tokens, positions: int64 [rows]; step: whose rows they are, and the pages they read;
     logit_rows: the rows whose logits are needed, of each request first those of its
@@ -71,8 +71,10 @@ class Batch:
     logit_rows: Tensor
 
 
-def build_batch(scheduled: Sequence[ScheduledRequest], page_size: int, device: str) -> Batch:
-    """Lay the scheduled requests out as one ragged batch on the device."""
+def build_batch(
+    scheduled: Sequence[ScheduledRequest], page_size: int, alignment: int, device: str
+) -> Batch:
+    """Lay the scheduled requests out as one ragged batch of a multiple of `alignment` rows."""
     tokens: list[int] = []
     positions: list[int] = []
     logit_rows: list[int] = []
@@ -90,7 +92,7 @@ def build_batch(scheduled: Sequence[ScheduledRequest], page_size: int, device: s
         if item.samples:
             logit_rows += range(len(tokens) - len(item.draft) - 1, len(tokens))
     lengths = [item.request.num_computed + n for item, n in zip(scheduled, counts, strict=True)]
-    padding = [0] * (-len(tokens) % ops.ROW_ALIGNMENT)
+    padding = [0] * (-len(tokens) % alignment)
     num_rows = len(tokens) + len(padding)
     return Batch(
         tokens=torch.tensor(tokens + padding, device=device),

@@ -31,6 +31,7 @@ class Decoder:
         )
         layers = [layer_weights(config, tensors, i) for i in range(config.num_layers)]
         self._layers = ops.layer_stack(shape, layers, exact=exact)
+        self.row_alignment = self._layers.row_alignment
         cos, sin = rotary_tables(config, num_positions)
         self._cos = cos.to(self._embedding.device, self._embedding.dtype)
         self._sin = sin.to(self._embedding.device, self._embedding.dtype)

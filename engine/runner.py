@@ -53,7 +53,9 @@ class Runner:
             if item.samples and item.request.grammar is not None:
                 # A worker computes them while the forward pass runs.
                 item.request.grammar.begin_masks(item.draft)
-        batch = build_batch(scheduled, self._plan.page_size, self._device)
+        batch = build_batch(
+            scheduled, self._plan.page_size, self._decoder.row_alignment, self._device
+        )
         return self._results(scheduled, self._decoder(batch, self.pages))
 
     def _results(

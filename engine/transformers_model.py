@@ -44,6 +44,7 @@ class TransformersDecoder:
     def __init__(self, config: ModelConfig, module: Any) -> None:
         self.config = config
         self._module = module
+        self.row_alignment = ops.ROW_ALIGNMENT
 
     def __call__(self, batch: Batch, pages: ops.KVPages) -> Tensor:
         """Logits fp32 [len(batch.logit_rows), vocab]; K and V of every row are stored."""

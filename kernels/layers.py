@@ -52,7 +52,14 @@ class LayerWeights:
 
 
 class LayerStack(Protocol):
-    """All layers of a model, ready to run on one device."""
+    """All layers of a model, ready to run on one device.
+
+    row_alignment: a step's rows must be a multiple of it; the rest are padding.
+    """
+
+    @property
+    def row_alignment(self) -> int:
+        """Rows come in multiples of this."""
 
     def __call__(
         self, hidden: Tensor, cos: Tensor, sin: Tensor, pages: KVPages, step: Ragged
@@ -73,6 +80,7 @@ class TorchLayers:
         linear: Callable[[Tensor, Tensor, Tensor | None], Tensor] = reference.linear,
         attention: Callable[[Tensor, KVLayer, Ragged], Tensor] = reference.paged_attention,
     ) -> None:
+        self.row_alignment = reference.ROW_ALIGNMENT
         self._shape = shape
         self._layers = layers
         self._linear = linear
