@@ -23,6 +23,10 @@ from radixchat.chat_cli.settings import ChatSettings
 
 # Those of radixchat.radix.policies, named here because importing them would be slow.
 EVICTION_POLICIES = ("lru", "slru", "tlru", "chat")
+# Those of radixchat.engine.arithmetic, for the same reason.
+WEIGHTS = ("auto", "fp32", "int8")
+KV_FORMATS = ("auto", "int8")
+DEVICES = ("auto", "cpu", "cuda")
 
 _HELP = """Chat with a model in this process.
 
@@ -93,6 +97,33 @@ _MODEL = options(
         help="Which prompts a full cache forgets first.",
     ),
     count("--threads", show_default="all cores", help="CPU threads."),
+    option(
+        "--device",
+        type=click.Choice(DEVICES),
+        default=_DEFAULTS["device"],
+        show_default=True,
+        help="Where to compute; auto: on the GPU if there is one.",
+    ),
+    option(
+        "--weights",
+        type=click.Choice(WEIGHTS),
+        default=_DEFAULTS["weights"],
+        show_default=True,
+        help="auto: a GGUF's bits as they are, 32 otherwise; int8: at most 8 bits.",
+    ),
+    option(
+        "--kv",
+        type=click.Choice(KV_FORMATS),
+        default=_DEFAULTS["kv"],
+        show_default=True,
+        help="int8: a cache of nearly four times the tokens, slightly rounded.",
+    ),
+    option(
+        "--exact/--no-exact",
+        default=None,
+        show_default="exact on the CPU",
+        help="The same tokens give the same bits, cached or not, alone or beside others.",
+    ),
 )
 _OUTPUT = options(
     option("--json", is_flag=True, help="One JSON object per turn."),

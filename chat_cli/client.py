@@ -86,6 +86,10 @@ def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClien
             prefix_cache=settings.prefix_cache,
             eviction=settings.eviction,
             threads=settings.threads,
+            device=settings.device,
+            weights=settings.weights,
+            kv=settings.kv,
+            exact=settings.exact,
             database=settings.database,
         )
     )

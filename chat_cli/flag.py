@@ -28,8 +28,11 @@ class Number(click.FloatRange):
 
 
 def variable(flag: str) -> str:
-    """The environment variable of a flag or a setting: `RADIXCHAT_TOP_P` of `--top-p`."""
-    return "RADIXCHAT_" + flag.lstrip("-").replace("-", "_").upper()
+    """The environment variable of a flag or a setting: `RADIXCHAT_TOP_P` of `--top-p`.
+
+    Of `--exact/--no-exact` it is RADIXCHAT_EXACT.
+    """
+    return "RADIXCHAT_" + flag.partition("/")[0].lstrip("-").replace("-", "_").upper()
 
 
 def option(*names: str, **attributes: Any) -> Callable[[Function], Function]:

@@ -32,6 +32,10 @@ class ChatSettings:
     prefix_cache: bool = True
     eviction: str = "chat"
     threads: int | None = None
+    device: str = "auto"
+    weights: str = "auto"
+    kv: str = "auto"
+    exact: bool | None = None
     json: bool = False
     ids: bool = False
     continue_last: bool = False

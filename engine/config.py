@@ -12,6 +12,10 @@ import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import torch
+
+from radixchat.engine.arithmetic import Arithmetic, check_choices, resolve_arithmetic
+from radixchat.engine.cores import usable_cores
 from radixchat.engine.errors import ConfigError, InvalidRequest, PromptTooLong
 from radixchat.engine.model_config import ModelConfig
 from radixchat.radix.policies import POLICY_NAMES
@@ -24,7 +28,6 @@ DEFAULT_PAGE_SIZE = 16
 DEFAULT_POOL_CONTEXTS = 4
 # Of the machine's memory, what the default pool may take at most.
 DEFAULT_POOL_MEMORY_SHARE = 0.25
-KV_ELEMENT_BYTES = 4
 # More than any machine's cores; OpenMP crashes the process at a hundred thousand.
 MAX_THREADS = 1024
 # Longest cached prefix first, with ageing; first come, first served.
@@ -49,6 +52,10 @@ class EngineConfig:
     prefix_cache: False computes every prompt in full. eviction: which cached prefix goes first,
     one of POLICY_NAMES. public_prefixes: token ids of prompts that all namespaces may share; their
     whole pages are. threads: CPU threads of a forward pass.
+    device: one of DEVICES. weights: one of WEIGHTS; auto computes with a GGUF's blocks as they are,
+    and with fp32 otherwise; int8 rounds what has more bits. kv: one of KV_FORMATS; int8 holds twice
+    to four times the tokens and is not quite the same model. exact: whether the same tokens give
+    the same bits however they came to be computed; None is True on the CPU and False on a GPU.
     max_running: requests in one step. max_step_tokens: tokens computed in one step;
     max_mixed_tokens: the same while somebody is reading an answer, decodes first; at least
     max_running, so that no answer ever waits for another. Both count tokens at the beginning of a
@@ -65,6 +72,10 @@ class EngineConfig:
     eviction: str = "chat"
     public_prefixes: tuple[tuple[int, ...], ...] = ()
     threads: int | None = None
+    device: str = "auto"
+    weights: str = "auto"
+    kv: str = "auto"
+    exact: bool | None = None
     max_running: int = 16
     max_step_tokens: int = 128
     max_mixed_tokens: int = 64
@@ -96,12 +107,27 @@ class EngineConfig:
             raise ConfigError(
                 f"eviction is {self.eviction!r}; it must be one of {', '.join(POLICY_NAMES)}"
             )
+        check_choices(device=self.device, weights=self.weights, kv=self.kv)
 
-    def resolve(self, model: ModelConfig) -> EnginePlan:
-        """The plan for one model on this machine; raises ConfigError when it cannot work."""
-        per_token = model.kv_bytes_per_token(KV_ELEMENT_BYTES)
+    def arithmetic(self) -> Arithmetic:
+        """What this machine computes with; raises ConfigError when it cannot."""
+        return resolve_arithmetic(self.device, self.weights, self.kv, self.exact)
+
+    def resolve(self, model: ModelConfig, weights: str | None = None) -> EnginePlan:
+        """The plan for one model on this machine; raises ConfigError when it cannot work.
+
+        weights: the format of those that are loaded (`Checkpoint.weights`), if they are.
+        """
+        arithmetic = self.arithmetic()
+        if weights is not None and self.weights not in ("auto", weights):
+            raise ConfigError(
+                f"weights is {self.weights!r}, but the checkpoint's are {weights!r}; load it with "
+                f"load_checkpoint(path, weights={self.weights!r}), or use 'auto'"
+            )
+        per_token = model.kv_bytes_per_token(arithmetic.kv_element_bytes, arithmetic.kv_scale_bytes)
         page_size = self.page_size or DEFAULT_PAGE_SIZE
-        pool_tokens = self.pool_tokens or default_pool_tokens(model.max_position, per_token)
+        memory = memory_bytes(arithmetic.device)
+        pool_tokens = self.pool_tokens or default_pool_tokens(model.max_position, per_token, memory)
         if pool_tokens < page_size:
             raise ConfigError(
                 f"pool_tokens is {pool_tokens}, less than one page of {page_size} tokens; "
@@ -114,10 +140,10 @@ class EngineConfig:
                     f"{model.vocab_size - 1}"
                 )
         needed = pool_tokens * per_token
-        if needed > memory_bytes():
+        if needed > memory:
             raise ConfigError(
                 f"pool_tokens is {pool_tokens}: its KV needs {needed / 2**30:.1f} GiB, the machine "
-                f"has {memory_bytes() / 2**30:.1f} GiB; at most {memory_bytes() // per_token} fit"
+                f"has {memory / 2**30:.1f} GiB; at most {memory // per_token} fit"
             )
         return EnginePlan(
             page_size=page_size,
@@ -126,6 +152,10 @@ class EngineConfig:
             eviction=self.eviction,
             public_prefixes=self.public_prefixes,
             threads=self.threads or usable_cores(),
+            device=arithmetic.device,
+            weights=weights or arithmetic.weights,
+            kv=arithmetic.kv,
+            exact=arithmetic.exact,
             max_running=self.max_running,
             max_step_tokens=self.max_step_tokens,
             max_mixed_tokens=min(self.max_mixed_tokens, self.max_step_tokens),
@@ -144,7 +174,9 @@ class EngineConfig:
 class EnginePlan:
     """Every number the engine runs with.
 
-    attention_tokens: at this position attention costs as much as the rest of the model.
+    device: "cpu" or "cuda". weights: "fp32", "fp16" or "bf16", "int8", or "blocks", as they are in
+    a GGUF. kv: "fp32", "fp16", "bf16" or "int8". attention_tokens: at this position attention
+    costs as much as the rest of the model.
     """
 
     page_size: int
@@ -153,6 +185,10 @@ class EnginePlan:
     eviction: str
     public_prefixes: tuple[tuple[int, ...], ...]
     threads: int
+    device: str
+    weights: str
+    kv: str
+    exact: bool
     max_running: int
     max_step_tokens: int
     max_mixed_tokens: int
@@ -174,6 +210,12 @@ class EnginePlan:
     def max_tokens(self) -> int:
         """The longest a request may become, prompt and answer: it must fit the pool alone."""
         return min(self.max_position, self.pool_tokens)
+
+    @property
+    def arithmetic(self) -> str:
+        """What decides the bits of K and V, in words; KV of another is other KV."""
+        exactness = "exact" if self.exact else "not exact"
+        return f"{self.device}, {self.weights} weights, {self.kv} KV, {exactness}"
 
     def chunk(self, start: int, behind: int, budget: int) -> tuple[int, int]:
         """How many of `behind` tokens from position `start` on fit a step's budget, at least one.
@@ -226,25 +268,20 @@ class EnginePlan:
         return (
             f"{self.num_pages} pages of {self.page_size} tokens "
             f"({self.pool_tokens * self.kv_bytes_per_token / 2**20:.0f} MiB of KV at most), "
-            f"{cache}, context {self.max_position}, {self.threads} threads, "
+            f"{cache}, context {self.max_position}, {self.threads} threads, {self.arithmetic}, "
             f"{self.max_step_tokens} tokens a step, {self.max_mixed_tokens} beside answers, "
             f"{self.max_draft_tokens} guessed, {order}"
         )
 
 
-def default_pool_tokens(max_position: int, bytes_per_token: int) -> int:
-    """Four contexts, or what a quarter of the machine's memory holds."""
-    affordable = int(memory_bytes() * DEFAULT_POOL_MEMORY_SHARE) // bytes_per_token
+def default_pool_tokens(max_position: int, bytes_per_token: int, memory: int) -> int:
+    """Four contexts, or what a quarter of the memory holds."""
+    affordable = int(memory * DEFAULT_POOL_MEMORY_SHARE) // bytes_per_token
     return min(DEFAULT_POOL_CONTEXTS * max_position, affordable)
 
 
-def memory_bytes() -> int:
-    """The machine's physical memory."""
+def memory_bytes(device: str = "cpu") -> int:
+    """The physical memory of the machine, or of its GPU."""
+    if device == "cuda":
+        return int(torch.cuda.get_device_properties(0).total_memory)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def usable_cores() -> int:
-    """Cores this process may run on, which a container may restrict."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

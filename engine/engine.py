@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from radixchat.engine.config import KV_ELEMENT_BYTES, EngineConfig, EnginePlan
+from radixchat.engine.config import EngineConfig, EnginePlan
 from radixchat.engine.hint import Hint, Observe, Purge, Supersede
 from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.runner import Runner
@@ -37,7 +37,7 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """clock: seconds; what the deadlines of requests refer to."""
-        self.plan = config.resolve(checkpoint.config)
+        self.plan = config.resolve(checkpoint.config, checkpoint.weights)
         self.cache = page_cache(self.plan, clock)
         self.scheduler = Scheduler(self.cache, self.plan)
         self.runner = Runner(checkpoint, self.plan)
@@ -77,8 +77,7 @@ class Engine:
 
         secret: at least 16 bytes that no principal knows.
         """
-        kv_format = f"float{8 * KV_ELEMENT_BYTES}"
-        parts = (self._fingerprint, kv_format, principal)
+        parts = (self._fingerprint, self.plan.arithmetic, principal)
         return derive_namespace(secret, *(part.encode() for part in parts))
 
     def hint(self, hint: Hint) -> None:

@@ -77,6 +77,7 @@ class ModelConfig:
         weights = self.hidden_size * (2 * queries + 2 * keys + 3 * self.intermediate_size)
         return max(1, weights // (2 * queries))
 
-    def kv_bytes_per_token(self, element_bytes: int) -> int:
-        """Bytes of K and V that one token occupies in all layers."""
-        return 2 * self.num_layers * self.num_kv_heads * self.head_dim * element_bytes
+    def kv_bytes_per_token(self, element_bytes: int, scale_bytes: int = 0) -> int:
+        """Bytes of K and V that one token occupies in all layers; scale_bytes: for each head."""
+        per_head = self.head_dim * element_bytes + scale_bytes
+        return 2 * self.num_layers * self.num_kv_heads * per_head

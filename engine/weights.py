@@ -38,12 +38,14 @@ class Checkpoint:
     tensors: by canonical name (`engine/weight_shapes.py`), contiguous, all of one dtype.
     fields: a GGUF's metadata, which holds its tokenizer and template; None for a folder.
     fingerprint: equal for equal weights wherever they lie; an id, not a proof of integrity.
+    weights: the format of the matrices, as in `EnginePlan.weights`.
     """
 
     config: ModelConfig
     tensors: Mapping[str, Tensor]
     fields: Mapping[str, Any] | None
     fingerprint: str
+    weights: str = "fp32"
 
 
 def load_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:

@@ -42,6 +42,10 @@ class LocalSettings:
     prefix_cache: bool = True
     eviction: str = "chat"
     threads: int | None = None
+    device: str = "auto"
+    weights: str = "auto"
+    kv: str = "auto"
+    exact: bool | None = None
     database: Path | None = None
 
     def engine_config(self) -> EngineConfig:
@@ -52,6 +56,10 @@ class LocalSettings:
             prefix_cache=self.prefix_cache,
             eviction=self.eviction,
             threads=self.threads,
+            device=self.device,
+            weights=self.weights,
+            kv=self.kv,
+            exact=self.exact,
         )
 
 

@@ -10,11 +10,19 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from radixchat.chat_cli.chat_command import EVICTION_POLICIES, chat, resolve
+from radixchat.chat_cli.chat_command import (
+    DEVICES,
+    EVICTION_POLICIES,
+    KV_FORMATS,
+    WEIGHTS,
+    chat,
+    resolve,
+)
 from radixchat.chat_cli.config import flag_name
 from radixchat.chat_cli.main import cli
 from radixchat.chat_cli.paths import config_file
 from radixchat.chat_cli.settings import ChatSettings
+from radixchat.engine.arithmetic import CHOICES
 from radixchat.engine.config import (
     DEFAULT_PAGE_SIZE,
     DEFAULT_POOL_CONTEXTS,
@@ -57,6 +65,7 @@ def test_help_names_the_engine_s_defaults_and_the_files() -> None:
     text = " ".join(CliRunner().invoke(cli, ["chat", "--help"]).output.split())
     assert f"[default: ({DEFAULT_PAGE_SIZE}); x>=1]" in text
     assert EVICTION_POLICIES == POLICY_NAMES
+    assert {"device": DEVICES, "weights": WEIGHTS, "kv": KV_FORMATS} == CHOICES
     assert DEFAULT_POOL_CONTEXTS == 4
     assert DEFAULT_POOL_MEMORY_SHARE == 1 / 4
     assert "[default: (four contexts, at most a quarter of the memory); x>=1]" in text
@@ -71,6 +80,7 @@ def test_all_flags() -> None:
         -m m -s sys --temperature 0 --top-p 1 --top-k 5 --min-p .1 --seed 7 --max-tokens 8
         --page-size 4 --pool-tokens 99 --no-cache --db f.db --json --ids --threads 2
         --eviction lru --stop END --stop User: --timeout 9 --truncation auto --no-speculation
+        --device cpu --weights int8 --kv int8 --no-exact
     """
     assert settings_of(*command_line.split()) == ChatSettings(
         model="m",
@@ -95,7 +105,12 @@ def test_all_flags() -> None:
         json=True,
         ids=True,
         threads=2,
+        device="cpu",
+        weights="int8",
+        kv="int8",
+        exact=False,
     )
+    assert settings_of("--exact").exact
     assert settings_of("-c").continue_last
     assert settings_of("--session", "conv_1").session == "conv_1"
 
@@ -103,7 +118,7 @@ def test_all_flags() -> None:
 def test_every_flag_has_its_variable() -> None:
     """The variable of a flag, or of a setting of -o, is RADIXCHAT_ and its long name."""
     options = [p for p in chat.params if isinstance(p, click.Option) and p.expose_value]
-    assert len(options) == 38
+    assert len(options) == 42
     for option in options:
         assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
 
@@ -139,6 +154,9 @@ def test_nearest_conversation_wins(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--max-tokens", "0"], "x>=1"),
         (["--seed", "-1"], "0<=x<="),
         (["--threads", "0"], "x>=1"),
+        (["--weights", "int4"], "'auto', 'fp32', 'int8'"),
+        (["--kv", "fp32"], "'auto', 'int8'"),
+        (["--device", "gpu"], "'auto', 'cpu', 'cuda'"),
         (["--bogus"], "--bogus"),
         (["-c", "--session", "x"], "different conversations"),
         (["-c", "-s", "be brief"], "--system"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from radixchat.engine.config import EngineConfig, memory_bytes, usable_cores
+from radixchat.engine.config import EngineConfig, memory_bytes
+from radixchat.engine.cores import usable_cores
 from radixchat.engine.errors import ConfigError, PromptTooLong
 from radixchat.tests.engine.test_rope import config as model_config
 
@@ -18,13 +22,16 @@ from radixchat.tests.engine.test_rope import config as model_config
         ({"threads": 1025}, "threads is 1025.*1024"),
         ({"threads": 10**11}, "threads is 100000000000"),
         ({"max_waiting": -1}, "max_waiting is -1"),
+        ({"weights": "int4"}, "weights is 'int4'; it must be one of auto, fp32, int8"),
+        ({"kv": "fp8"}, "kv is 'fp8'; it must be one of auto, int8"),
+        ({"device": "tpu"}, "device is 'tpu'; it must be one of auto, cpu, cuda"),
         ({"max_step_tokens": 4, "max_running": 8}, "max_step_tokens is 4.*8 or more"),
     ],
 )
-def test_impossible_settings_are_named(settings: dict[str, int], message: str) -> None:
+def test_impossible_settings_are_named(settings: dict[str, Any], message: str) -> None:
     """The error names the field, its value and what would do."""
     with pytest.raises(ConfigError, match=message):
-        EngineConfig(**settings)  # type: ignore[arg-type]  # each case sets other fields
+        EngineConfig(**settings)
 
 
 def test_a_pool_smaller_than_a_page_or_larger_than_memory_is_refused() -> None:
@@ -62,3 +69,30 @@ def test_a_prompt_must_leave_room_for_one_token(
     with pytest.raises(PromptTooLong, match=f"{longest + 1} tokens, but the {limit}") as e:
         plan.validate_prompt(longest + 1)
     assert (e.value.num_tokens, e.value.limit) == (longest + 1, longest)
+
+
+def test_int8_kv_counts_codes_and_scales() -> None:
+    """66 bytes of 64 numbers instead of 256, so a pool of given memory holds 3.9 times as many."""
+    model = replace(model_config(), head_dim=64)
+    plain, int8 = (EngineConfig(device="cpu", kv=kv).resolve(model) for kv in ("auto", "int8"))
+    heads = 2 * model.num_layers * model.num_kv_heads
+    assert plain.kv_bytes_per_token == heads * 256
+    assert int8.kv_bytes_per_token == heads * 66
+    assert (plain.kv, int8.kv) == ("fp32", "int8")
+
+
+def test_the_cpu_is_exact_unless_told_otherwise() -> None:
+    """And the plan says with which arithmetic it runs, in itself and in its text."""
+    plan = EngineConfig(device="cpu").resolve(model_config(), "blocks")
+    assert plan.exact
+    assert plan.arithmetic == "cpu, blocks weights, fp32 KV, exact"
+    assert plan.arithmetic in str(plan)
+    fast = EngineConfig(device="cpu", exact=False, kv="int8").resolve(model_config())
+    assert fast.arithmetic == "cpu, auto weights, int8 KV, not exact"
+
+
+def test_a_checkpoint_must_have_the_weights_that_are_asked_for() -> None:
+    """What the engine's settings say of weights is never what somebody else computes with."""
+    with pytest.raises(ConfigError, match="weights is 'int8', but the checkpoint's are 'fp32'"):
+        EngineConfig(device="cpu", weights="int8").resolve(model_config(), "fp32")
+    assert EngineConfig(weights="int8").resolve(model_config(), "int8").weights == "int8"
