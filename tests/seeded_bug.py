@@ -52,7 +52,9 @@ class SeededBug:
             return True
         source = self.changed() if name == self.module else self._source(name)
         installed = f"radixchat.{self.PACKAGE}"
+        lists = re.findall(rf"^from {installed} import ([\w, ]+)$", source, re.MULTILINE)
         imported = re.findall(rf"^from {installed}\.(\w+) import", source, re.MULTILINE)
+        imported += [other for names in lists for other in names.split(", ")]
         changed = [other for other in imported if self._load(other, loaded)]
         if name != self.module and not changed:
             return False
@@ -63,6 +65,14 @@ class SeededBug:
             source = source.replace(
                 f"from {installed}.{other} import", f"from {private}.{other} import"
             )
+        for names in lists:
+            lines = [
+                f'import sys; {other} = sys.modules["{private}.{other}"]'
+                if other in changed
+                else f"from {installed} import {other}"
+                for other in names.split(", ")
+            ]
+            source = source.replace(f"from {installed} import {names}\n", "\n".join(lines) + "\n")
         code = compile(source, f"<{private}.{name}>", "exec")
         exec(code, module.__dict__)  # noqa: S102 - the source is our own
         return True
