@@ -1,8 +1,7 @@
 """A checkpoint's chat template: messages to pieces of prompt.
 
-Owns the running of the template, in transformers' sandbox with transformers' helpers, so that
-what is rendered is what the model was trained on. Knows no token ids: `Tokenizer.encode_prompt`
-takes the pieces.
+Owns the running of the template, so that what is rendered is what the model was trained on. Knows
+no token ids: `Tokenizer.encode_prompt` takes the pieces.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from radixchat.engine.content_mask import MARKER, ContentMask, uses_mask_charact
 from radixchat.engine.errors import InvalidRequest, ModelLoadError
 from radixchat.engine.prompt import ChatMessage, Piece, joined
 from radixchat.engine.template_lint import TemplateLint, lint_template
+from radixchat.engine.template_sandbox import compile_template
 from radixchat.engine.tokenizer import Tokenizer
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -47,7 +47,10 @@ class ChatTemplate:
         self._tokens = {name: text for name, text in tokens.items() if text is not None}
         if uses_mask_characters(source):
             raise ModelLoadError("the chat template has private-use characters of its own")
-        self._compile()
+        try:
+            self._template = compile_template(source)
+        except Exception as error:  # syntax errors, and whatever constant folding raises
+            raise ModelLoadError(f"the chat template does not compile: {error}") from error
         self._check()
 
     @classmethod
@@ -127,29 +130,16 @@ class ChatTemplate:
         add_generation_prompt: bool,
         tools: list[dict[str, Any]] | None = None,
     ) -> str:
-        # Here, not above: transformers takes 0.5 s to import.
-        from transformers.utils.chat_template_utils import render_jinja_template
-
         try:
-            rendered, _ = render_jinja_template(
-                conversations=[list(messages)],
+            return self._template.render(
+                messages=[dict(message) for message in messages],
                 tools=tools,
-                chat_template=self.source,
+                documents=None,
                 add_generation_prompt=add_generation_prompt,
                 **self._tokens,
             )
         except Exception as error:  # a template is foreign code: it may raise anything
             raise InvalidRequest(f"the chat template refuses the conversation: {error}") from error
-        text: str = rendered[0]
-        return text
-
-    def _compile(self) -> None:
-        from transformers.utils.chat_template_utils import render_jinja_template
-
-        try:
-            render_jinja_template(conversations=[], chat_template=self.source)
-        except Exception as error:  # syntax errors, and whatever constant folding raises
-            raise ModelLoadError(f"the chat template does not compile: {error}") from error
 
     def _check(self) -> None:
         """Two turns of a plain chat, with what filters change in the messages."""

@@ -27,6 +27,7 @@ ALLOWED: dict[str, set[str]] = {
         "safetensors",
         "huggingface_hub",
         "llguidance",
+        "jinja2",
         "platformdirs",
         "radixchat.radix",
         "radixchat.kernels.ops",
