@@ -6,7 +6,6 @@ and does not unpack a block (`engine/block_formats.py` does).
 The header is parsed here and not by `gguf.GGUFReader`: measured on the default model, whose
 vocabulary and merges are 98,052 strings, the reader needs 1.65-1.86 s (five numpy objects a
 string), this parser 0.02-0.05 s. The reader also raises whatever numpy raises on damaged files.
-Constants and block sizes are the package's.
 """
 
 from __future__ import annotations
@@ -19,15 +18,16 @@ from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
-from gguf.constants import (
-    GGML_QUANT_SIZES,
-    GGUF_DEFAULT_ALIGNMENT,
-    GGMLQuantizationType,
-    GGUFValueType,
-)
 
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.fingerprint import file_fingerprint
+from radixchat.engine.gguf_kinds import (
+    ARRAY_TYPE,
+    BLOCK_KINDS,
+    DEFAULT_ALIGNMENT,
+    SCALAR_TYPES,
+    STRING_TYPE,
+)
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -36,21 +36,6 @@ MAX_DIMENSIONS = 4
 # damaged length from allocating the size of the file.
 MAX_STRING_BYTES = 16 << 20
 
-_SCALARS = {
-    int(GGUFValueType.UINT8): "<u1",
-    int(GGUFValueType.INT8): "<i1",
-    int(GGUFValueType.UINT16): "<u2",
-    int(GGUFValueType.INT16): "<i2",
-    int(GGUFValueType.UINT32): "<u4",
-    int(GGUFValueType.INT32): "<i4",
-    int(GGUFValueType.FLOAT32): "<f4",
-    int(GGUFValueType.BOOL): "?",
-    int(GGUFValueType.UINT64): "<u8",
-    int(GGUFValueType.INT64): "<i8",
-    int(GGUFValueType.FLOAT64): "<f8",
-}
-_STRING = int(GGUFValueType.STRING)
-_ARRAY = int(GGUFValueType.ARRAY)
 _LENGTH = struct.Struct("<Q")
 
 
@@ -59,7 +44,7 @@ class GGUFTensor:
     """Where one tensor lies. shape: row-major, [out_features, in_features] for a matrix."""
 
     name: str
-    kind: str  # the block format's name in the gguf package: "F32", "Q4_1", ...
+    kind: str  # the name of its kind of blocks: "F32", "Q4_1", ...
     shape: tuple[int, ...]
     offset: int  # from the start of the file, in bytes
     num_bytes: int
@@ -147,16 +132,12 @@ class _Header:
         return entries
 
     def _tensor(self, name: str, number: int, shape: tuple[int, ...], offset: int) -> GGUFTensor:
-        try:
-            kind = GGMLQuantizationType(number)
-        except ValueError as error:
-            raise ModelLoadError(
-                f"{self._path}: tensor {name!r} has the unknown type {number}"
-            ) from error
-        block, block_bytes = GGML_QUANT_SIZES[kind]
-        if min(shape) < 1 or shape[-1] % block:
+        kind = BLOCK_KINDS.get(number)
+        if kind is None:
+            raise ModelLoadError(f"{self._path}: tensor {name!r} has the unknown type {number}")
+        if min(shape) < 1 or shape[-1] % kind.weights:
             self._damaged(f"tensor {name!r} of type {kind.name} has the shape {list(shape)}")
-        num_bytes = math.prod(shape) // block * block_bytes
+        num_bytes = math.prod(shape) // kind.weights * kind.num_bytes
         if offset + num_bytes > self._size:
             raise ModelLoadError(
                 f"{self._path} is cut off: tensor {name!r} ends at byte {offset + num_bytes}, "
@@ -165,30 +146,30 @@ class _Header:
         return GGUFTensor(name, kind.name, shape, offset, num_bytes)
 
     def _alignment(self, fields: Mapping[str, Any]) -> int:
-        alignment = fields.get("general.alignment", GGUF_DEFAULT_ALIGNMENT)
+        alignment = fields.get("general.alignment", DEFAULT_ALIGNMENT)
         if not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
             self._damaged(f"general.alignment is {alignment!r}")
         return int(alignment)
 
     def _value(self, kind: int) -> Any:
-        if kind == _STRING:
+        if kind == STRING_TYPE:
             return self._string()
-        if kind == _ARRAY:
+        if kind == ARRAY_TYPE:
             return self._array()
         return self._scalars(kind, 1)[0]
 
     def _array(self) -> list[Any]:
         kind, count = self._number("<I"), self._number("<Q")
-        if kind != _STRING:
+        if kind != STRING_TYPE:
             return self._scalars(kind, count)
         if count * _LENGTH.size > self._size:
             self._damaged(f"it announces a list of {count} strings")
         return [self._string() for _ in range(count)]
 
     def _scalars(self, kind: int, count: int) -> list[Any]:
-        if kind not in _SCALARS:
+        if kind not in SCALAR_TYPES:
             self._damaged(f"a metadata value has the unknown type {kind}")
-        dtype = np.dtype(_SCALARS[kind])
+        dtype = np.dtype(SCALAR_TYPES[kind])
         values: list[Any] = np.frombuffer(self._take(dtype.itemsize * count), dtype).tolist()
         return values
 

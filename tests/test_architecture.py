@@ -23,7 +23,6 @@ ALLOWED: dict[str, set[str]] = {
         "torch",
         "transformers",
         "tokenizers",
-        "gguf",
         "safetensors",
         "huggingface_hub",
         "llguidance",
