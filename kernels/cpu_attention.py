@@ -1,0 +1,257 @@
+"""Causal attention over paged K and V on the CPU: prefill chunks, drafts and decode rows alike.
+
+A row's result is the left fold, in order, over the tiles of 256 keys at absolute positions, of
+each tile's softmax state; so no cut of the prompt, batch, page size or number of threads changes
+a bit of it. Query heads of a KV head's group share what is read of it. Keys that a row doesn't
+see may hold anything: they reach no sum. Knows no model and no page's owner.
+
+```
+  scratch of a part:  queries, scaled | weights | states | states of a tile | the tile's addresses
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from radixchat.kernels import cpu_kv as f
+from radixchat.kernels import cpu_plan as plan
+from radixchat.kernels.cpu_jit import jit
+from radixchat.kernels.cpu_key_tile import (
+    K_AT,
+    K_SCALES,
+    V_AT,
+    V_SCALES,
+    find_tile,
+    tile_bytes,
+)
+from radixchat.kernels.cpu_kv import describe_kv
+from radixchat.kernels.cpu_plan import BLOCK_ROWS, KEY_TILE, plan_attention, state_bytes
+from radixchat.kernels.cpu_row_block import VECTORS, block_rows, mix, scores
+from radixchat.kernels.cpu_simd import LANE_BYTES, everywhere, load, mul, store
+from radixchat.kernels.cpu_softmax import clear, finish, fold_state, weigh
+from radixchat.kernels.kv_pages import KVLayer
+from radixchat.kernels.ragged import Ragged
+
+# Bytes from a row's weights to the next row's: a power of two would put the rows of a block into
+# the same few sets of the cache.
+_WEIGHTS = 4 * KEY_TILE + LANE_BYTES
+# Keys that all rows of a block go through before the next ones: 16 KiB of K stay in the first
+# cache (head size 64) while 96 rows pass.
+_TOGETHER = 64
+
+
+def scratch_bytes(num_heads: int, num_kv_heads: int, dim: int) -> int:
+    """Bytes of scratch that a part of `attend` needs, at an address that is a multiple of 8."""
+    rows = max(BLOCK_ROWS, num_heads // num_kv_heads)
+    return rows * (4 * dim + _WEIGHTS + 2 * state_bytes(dim)) + tile_bytes(dim)
+
+
+@jit
+def attend(
+    query: int,
+    query_stride: int,
+    out: int,
+    out_stride: int,
+    group: int,
+    kv: Any,
+    tables: Any,
+    items: Any,
+    bounds: Any,
+    states: int,
+    scratch: int,
+    part: int,
+) -> None:
+    """This part's share of the plan; `fold` has to follow if the plan has folds.
+
+    query, out: addresses of rows of heads of dim fp32 numbers, strides in bytes; group: query
+    heads a KV head; kv: a row of `describe_kv`; tables, items, bounds, and states by its address:
+    of the plan; scratch: this part's own.
+    """
+    dim = kv[f.DIM]
+    line = 4 * (dim + 16)
+    most = max(BLOCK_ROWS, group)
+    weights = scratch + most * 4 * dim
+    own = weights + most * _WEIGHTS
+    for i in range(bounds[part], bounds[part + 1]):
+        item = items[i]
+        rows = item[plan.POSITIONS] * group
+        at = query + item[plan.FIRST_ROW] * query_stride + item[plan.HEAD] * group * dim * 4
+        _take_queries(at, query_stride, item[plan.POSITIONS], group, dim, scratch)
+        for tile in range(item[plan.FIRST_TILE], item[plan.END_TILE]):
+            if item[plan.SLOT] >= 0:
+                target = states + (item[plan.SLOT] + tile * rows) * line
+            else:
+                target = own if tile == 0 else own + most * line
+            _attend_tile(
+                kv, tables, item, tile, group, scratch, weights, target, own + 2 * most * line
+            )
+            if item[plan.SLOT] < 0 and tile > 0:
+                for row in range(_first_row(item, group, tile), rows):
+                    fold_state(own + row * line, target + row * line, dim)
+        if item[plan.SLOT] < 0:
+            for row in range(rows):
+                finish(own + row * line, _place(item, group, dim, out, out_stride, row), dim)
+
+
+@jit
+def fold(
+    out: int,
+    out_stride: int,
+    group: int,
+    dim: int,
+    folds: Any,
+    states: int,
+    part: int,
+    num_parts: int,
+) -> None:
+    """Fold the blocks that were attended in pieces; after all parts of `attend`.
+
+    Parts share the rows; but each may fold them all, as (0, 1), since what they write is the
+    same to the bit.
+    """
+    line = 4 * (dim + 16)
+    for i in range(len(folds)):
+        item = folds[i]
+        rows = item[plan.POSITIONS] * group
+        for row in range(part, rows, num_parts):
+            state = states + (item[plan.SLOT] + row) * line
+            for tile in range(1, item[plan.END_TILE]):
+                if row >= _first_row(item, group, tile):
+                    fold_state(state, state + tile * rows * line, dim)
+            finish(state, _place(item, group, dim, out, out_stride, row), dim)
+
+
+@jit
+def _place(item: Any, group: int, dim: int, out: int, out_stride: int, row: int) -> Any:
+    """Where a block's row goes: rows are position by position, its heads one after another."""
+    head = item[plan.HEAD] * group + row % group
+    return out + (item[plan.FIRST_ROW] + row // group) * out_stride + head * dim * 4
+
+
+@jit
+def _first_row(item: Any, group: int, tile: int) -> Any:
+    """The first row of a block that sees a key of the tile."""
+    return max(0, tile * KEY_TILE - item[plan.FIRST_POSITION]) * group
+
+
+@jit
+def _take_queries(
+    query: int, query_stride: int, positions: int, group: int, dim: int, target: int
+) -> None:
+    """The block's queries times dim ** -0.5, [rows, dim]."""
+    scale = everywhere(np.float32(dim**-0.5))
+    for _ in range(positions):
+        for i in range(0, group * dim * 4, LANE_BYTES):
+            store(target + i, mul(load(query + i), scale))
+        query += query_stride
+        target += group * dim * 4
+
+
+@jit
+def _attend_tile(
+    kv: Any,
+    tables: Any,
+    item: Any,
+    tile: int,
+    group: int,
+    queries: int,
+    weights: int,
+    states: int,
+    found: int,
+) -> None:
+    """The states of a block's rows for one tile; rows that see nothing of it are left out."""
+    dim, codes = kv[f.DIM], 1 if kv[f.K_SCALE] else 0
+    rows, start = item[plan.POSITIONS] * group, tile * KEY_TILE
+    # Row r sees min(KEY_TILE, visible + r // group) keys of this tile.
+    visible = item[plan.FIRST_POSITION] + 1 - start
+    end = min(KEY_TILE, visible + item[plan.POSITIONS] - 1)
+    k_step = find_tile(kv, tables[item[plan.REQUEST]], item[plan.HEAD], start, start + end, found)
+    line = 4 * (dim + 16)
+    first = _first_row(item, group, tile)
+    for key in range(0, end, 16 * VECTORS):
+        row = first
+        while row < rows:
+            n = block_rows(rows - row)
+            if min(KEY_TILE, visible + (row + n - 1) // group) > key:
+                q, out = queries + row * 4 * dim, weights + row * _WEIGHTS + 4 * key
+                scores(n, codes, q, 4 * dim, found + K_AT + key // 2, k_step, dim, out, _WEIGHTS)
+            row += n
+    k_scales, v_scales = (found + K_SCALES, found + V_SCALES) if codes else (0, 0)
+    for row in range(first, rows):
+        count = min(KEY_TILE, visible + row // group)
+        clear(states + row * line, dim)
+        weigh(weights + row * _WEIGHTS, count, k_scales, v_scales, states + row * line, dim)
+    for key in range(0, end, _TOGETHER):
+        row = first
+        while row < rows:
+            n = block_rows(rows - row)
+            _mix_rows(n, row, key, visible, group, codes, dim, weights, states, found)
+            row += n
+
+
+@jit
+def _mix_rows(
+    n: int,
+    row: int,
+    key: int,
+    visible: int,
+    group: int,
+    codes: int,
+    dim: int,
+    weights: int,
+    states: int,
+    found: int,
+) -> None:
+    """Add the values of up to 64 keys to n rows: what all see together, then each row's rest."""
+    line = 4 * (dim + 16)
+    w, state, at = weights + row * _WEIGHTS + 4 * key, states + row * line, found + V_AT + 8 * key
+    shared = max(0, min(_TOGETHER, min(KEY_TILE, visible + row // group) - key))
+    if shared > 0:
+        mix(n, codes, w, _WEIGHTS, at, dim, shared, state, line)
+    if shared == _TOGETHER:
+        return
+    for r in range(n):
+        count = min(_TOGETHER, min(KEY_TILE, visible + (row + r) // group) - key)
+        if count > shared:
+            rest = w + r * _WEIGHTS + 4 * shared
+            mix(1, codes, rest, 0, at + 8 * shared, dim, count - shared, state + r * line, 0)
+
+
+def paged_attention(query: Tensor, kv: KVLayer, step: Ragged, num_parts: int = 1) -> Tensor:
+    """As `reference.paged_attention`, fp32, the work cut for num_parts but done by one thread.
+
+    query [rows, heads, dim]; padding rows come back as zeros. Raises ValueError as `describe_kv`
+    and `plan_attention` do.
+    """
+    num_heads, dim = query.shape[1:]
+    fields = describe_kv(kv)
+    num_kv_heads = int(fields[f.NUM_KV_HEADS])
+    work = plan_attention(step, num_heads, num_kv_heads, dim, num_parts)
+    query = query.contiguous()
+    output = torch.zeros_like(query)
+    scratch = np.empty(scratch_bytes(num_heads, num_kv_heads, dim) // 8 + 1, dtype=np.int64)
+    group, stride = num_heads // num_kv_heads, 4 * num_heads * dim
+    states = work.states.ctypes.data
+    for part in range(num_parts):
+        attend(
+            query.data_ptr(),
+            stride,
+            output.data_ptr(),
+            stride,
+            group,
+            fields,
+            work.tables,
+            work.items,
+            work.bounds,
+            states,
+            scratch.ctypes.data,
+            part,
+        )
+    for part in range(num_parts):
+        fold(output.data_ptr(), stride, group, dim, work.folds, states, part, num_parts)
+    return output

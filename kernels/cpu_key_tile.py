@@ -1,0 +1,100 @@
+"""A tile of 256 keys of one request and KV head, made readable for the row blocks.
+
+Finds what lies in whole vectors in its page; copies K only where a page size is no multiple of 16
+or its layout is not that of the CPU. Knows no query.
+
+```
+  scratch:  K addresses [16 + 3] | V addresses [256] | K scales [256] | V scales [256] | K copy
+```
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from radixchat.kernels import cpu_kv as f
+from radixchat.kernels.cpu_bytes import copy_byte, load_word, store_word
+from radixchat.kernels.cpu_jit import jit
+from radixchat.kernels.cpu_plan import KEY_TILE
+from radixchat.kernels.cpu_row_block import VECTORS
+from radixchat.kernels.cpu_simd import (
+    LANE_BYTES,
+    WIDTH,
+    load_half,
+    load_half_scalar,
+    load_scalar,
+    store,
+    store_scalar,
+)
+
+K_AT = 0
+V_AT = 8 * 2 * WIDTH
+K_SCALES = V_AT + 8 * KEY_TILE
+V_SCALES = K_SCALES + 4 * KEY_TILE
+_K_COPY = V_SCALES + 4 * KEY_TILE
+
+
+def tile_bytes(dim: int) -> int:
+    """Bytes of scratch that `find_tile` fills."""
+    return _K_COPY + 4 * KEY_TILE * dim
+
+
+@jit
+def find_tile(kv: Any, table: Any, head: int, start: int, end: int, scratch: int) -> int:
+    """Addresses and scales of the keys start..end-1, at most a tile; returns K's bytes per dim.
+
+    kv: a row of `describe_kv`; table: the request's pages. K addresses come for 16 keys each, and
+    the last is repeated so that VECTORS of them can always be read; the lanes behind the last
+    key hold anything.
+    """
+    page_size, count = kv[f.PAGE_SIZE], end - start
+    size = 1 if kv[f.K_SCALE] else 4
+    direct = page_size % WIDTH == 0 and kv[f.K_SLOT] == size
+    for i in range(count):
+        page, offset = table[(start + i) // page_size], (start + i) % page_size
+        v = kv[f.V] + page * kv[f.V_PAGE] + head * kv[f.V_HEAD] + offset * kv[f.V_SLOT]
+        store_word(scratch + V_AT + 8 * i, v)
+        k = kv[f.K] + page * kv[f.K_PAGE] + head * kv[f.K_HEAD] + offset * kv[f.K_SLOT]
+        if not direct:
+            _copy_key(kv, k, i, size, scratch + _K_COPY)
+        elif i % WIDTH == 0:
+            store_word(scratch + K_AT + 8 * (i // WIDTH), k)
+    if not direct:
+        for i in range(0, count, WIDTH):
+            k = scratch + _K_COPY + i * kv[f.DIM] * size
+            store_word(scratch + K_AT + 8 * (i // WIDTH), k)
+    vectors = (count + WIDTH - 1) // WIDTH
+    last = load_word(scratch + K_AT + 8 * (vectors - 1))
+    for i in range(vectors, vectors + VECTORS - 1):
+        store_word(scratch + K_AT + 8 * i, last)
+    if kv[f.K_SCALE]:
+        _take_scales(kv, table, head, start, end, scratch)
+    return kv[f.K_DIM] if direct else WIDTH * size
+
+
+@jit
+def _copy_key(kv: Any, k: int, i: int, size: int, copy: int) -> None:
+    """K of one position into the copy, whose blocks [dim, 16] hold 16 keys each."""
+    dim, k_dim = kv[f.DIM], kv[f.K_DIM]
+    target = copy + (i // WIDTH) * dim * WIDTH * size + (i % WIDTH) * size
+    for d in range(dim):
+        if size == 1:
+            copy_byte(k + d * k_dim, target + d * WIDTH)
+        else:
+            store_scalar(target + d * LANE_BYTES, load_scalar(k + d * k_dim))
+
+
+@jit
+def _take_scales(kv: Any, table: Any, head: int, start: int, end: int, scratch: int) -> None:
+    page_size = kv[f.PAGE_SIZE]
+    together = WIDTH if page_size % WIDTH == 0 and kv[f.SCALE_SLOT] == 2 else 1
+    for i in range(0, end - start, together):
+        page, offset = table[(start + i) // page_size], (start + i) % page_size
+        at = page * kv[f.SCALE_PAGE] + head * kv[f.SCALE_HEAD] + offset * kv[f.SCALE_SLOT]
+        k, v = scratch + K_SCALES + 4 * i, scratch + V_SCALES + 4 * i
+        if together == 1:
+            store_scalar(k, load_half_scalar(kv[f.K_SCALE] + at))
+            store_scalar(v, load_half_scalar(kv[f.V_SCALE] + at))
+        else:
+            store(k, load_half(kv[f.K_SCALE] + at))
+            store(v, load_half(kv[f.V_SCALE] + at))
