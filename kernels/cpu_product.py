@@ -1,0 +1,307 @@
+"""Rows of fp32 times a packed matrix, fast and exact.
+
+A sum is one chain of fused multiply-adds over the inputs in order, from zero, whatever the
+number of rows, threads, panels or blocks; so a row's result never depends on what is computed
+with it. One row reads codes and multiplies at once: memory sets its speed. More rows take the
+weights of two panels as fp32 first, in blocks that stay in the second-level cache, and reuse
+them for every row:
+
+```
+  a part's rows, 256 at a time
+      two panels of its outputs
+          512 inputs: codes -> fp32 in scratch       [2, 512, 32]
+              6 rows at a time: sums += x * weights  24 registers; sums lie in out, or in scratch
+                                                     where out must not be written
+```
+Knows no model and starts no threads but in `product`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from numba import prange
+from torch import Tensor
+
+from radixchat.kernels import cpu_panels as panels
+from radixchat.kernels.cpu_jit import jit, parallel_jit
+from radixchat.kernels.cpu_micro_kernel import (
+    ROW_WIDE,
+    TALL,
+    WIDE,
+    multiply_row_int4,
+    multiply_row_int8,
+    multiply_row_uint4,
+    multiply_tile,
+)
+from radixchat.kernels.cpu_simd import add, load, load_scalar, store, store_scalar
+from radixchat.kernels.cpu_widen import widen
+from radixchat.kernels.packed_matrix import PackedMatrix
+
+BLOCK_INPUTS = 512  # a multiple of every group
+BLOCK_ROWS = 256
+PAIR = 2  # panels whose sums are finished together
+# Widening a panel costs about as much as multiplying this many rows with it.
+WIDEN_ROWS = 6
+
+PANEL, PANEL_BYTES = panels.PANEL, panels.PANEL_BYTES
+SUMS_STRIDE = PAIR * PANEL_BYTES
+WEIGHT_BYTES = PAIR * BLOCK_INPUTS * PANEL_BYTES
+SCRATCH_BYTES = WEIGHT_BYTES + BLOCK_ROWS * SUMS_STRIDE + 64
+
+FORMAT, OUT, IN, GROUP = panels.FORMAT, panels.OUT_FEATURES, panels.IN_FEATURES, panels.GROUP
+CODES, CODE_STRIDE, MINIMA = panels.CODES, panels.CODE_STRIDE, panels.MINIMA
+SCALES, SCALE_STRIDE, HALVES = panels.SCALES, panels.SCALE_STRIDE, panels.HALVES
+FP32, INT8, UINT4 = panels.FP32, panels.INT8, panels.UINT4
+
+
+@jit
+def multiply(
+    x: int,
+    x_stride: int,
+    rows: int,
+    matrix: Any,
+    out: int,
+    out_stride: int,
+    part: int,
+    num_parts: int,
+    scratch: int,
+) -> None:
+    """Write part's share of x [rows, in] times the matrix transposed to out [rows, out].
+
+    x and out are addresses of fp32, strides in bytes; scratch is the caller's own buffer of
+    SCRATCH_BYTES, of which nothing is kept.
+    """
+    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, False)
+
+
+@jit
+def multiply_add(
+    x: int,
+    x_stride: int,
+    rows: int,
+    matrix: Any,
+    out: int,
+    out_stride: int,
+    part: int,
+    num_parts: int,
+    scratch: int,
+) -> None:
+    """As `multiply`, but add the finished sums to what out holds."""
+    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, True)
+
+
+@jit
+def _multiply(
+    x: int,
+    x_stride: int,
+    rows: int,
+    matrix: Any,
+    out: int,
+    out_stride: int,
+    part: int,
+    num_parts: int,
+    scratch: int,
+    adding: bool,
+) -> None:
+    scratch = (scratch + 63) // 64 * 64
+    num_panels = (matrix[OUT] + PANEL - 1) // PANEL
+    row_parts = split_rows(rows, num_panels, num_parts)
+    panel_parts = num_parts // row_parts
+    row_part, panel_part = part // panel_parts, part % panel_parts
+    first_panel = num_panels * panel_part // panel_parts
+    end_panel = num_panels * (panel_part + 1) // panel_parts
+    first_row, end_row = rows * row_part // row_parts, rows * (row_part + 1) // row_parts
+    for row in range(first_row, end_row, BLOCK_ROWS):
+        count = min(BLOCK_ROWS, end_row - row)
+        x_block, out_block = x + row * x_stride, out + row * out_stride
+        if count == 1 and matrix[FORMAT] != FP32:
+            _one_row(x_block, matrix, first_panel, end_panel, out_block, scratch, adding)
+            continue
+        for panel in range(first_panel, end_panel, PAIR):
+            width = min(PAIR, end_panel - panel)
+            _columns(
+                x_block, x_stride, count, matrix, panel, width, out_block, out_stride, scratch,
+                adding,
+            )  # fmt: skip
+
+
+@jit
+def split_rows(rows: int, num_panels: int, num_parts: int) -> int:
+    """Into how many shares the rows go; num_parts / that many shares of panels.
+
+    The largest part costs least: rows cost less where the panels do not share out evenly, and
+    panels where a second widening of them costs more than that.
+    """
+    best, best_cost = 1, np.int64(1) << 62
+    for row_parts in range(1, num_parts + 1):
+        if num_parts % row_parts == 0:
+            panel_parts = num_parts // row_parts
+            share = (num_panels + panel_parts - 1) // panel_parts
+            cost = share * ((rows + row_parts - 1) // row_parts + WIDEN_ROWS)
+            if cost < best_cost:
+                best, best_cost = row_parts, cost
+    return best
+
+
+@jit
+def _one_row(
+    x: int, matrix: Any, first_panel: int, end_panel: int, out: int, scratch: int, adding: bool
+) -> None:
+    panel = first_panel
+    while panel < end_panel:
+        left = end_panel - panel
+        # Two and two rather than three and one: a single panel has only two chains.
+        width = min(left, ROW_WIDE) if left != ROW_WIDE + 1 else ROW_WIDE - 1
+        direct = not adding and (panel + width) * PANEL <= matrix[OUT]
+        sums = out + panel * PANEL_BYTES if direct else scratch
+        codes = matrix[CODES] + panel * matrix[CODE_STRIDE]
+        place = panel * matrix[SCALE_STRIDE]
+        minima = matrix[MINIMA] + place if matrix[MINIMA] else 0
+        if matrix[FORMAT] == INT8:
+            multiply_row_int8(
+                width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
+                matrix[SCALES] + place, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
+            )  # fmt: skip
+        elif matrix[FORMAT] == UINT4:
+            multiply_row_uint4(
+                width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
+                matrix[SCALES] + place, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
+            )  # fmt: skip
+        else:
+            multiply_row_int4(
+                width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
+                matrix[SCALES] + place, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
+            )  # fmt: skip
+        if not direct:
+            _finish(sums, 0, 1, matrix[OUT] - panel * PANEL, width, out + panel * PANEL_BYTES, 0,
+                    adding)  # fmt: skip
+        panel += width
+
+
+@jit
+def _columns(
+    x: int,
+    x_stride: int,
+    rows: int,
+    matrix: Any,
+    panel: int,
+    width: int,
+    out: int,
+    out_stride: int,
+    scratch: int,
+    adding: bool,
+) -> None:
+    """All inputs of `width` panels, for up to BLOCK_ROWS rows."""
+    place = out + panel * PANEL_BYTES
+    direct = not adding and (panel + width) * PANEL <= matrix[OUT]
+    sums, sums_stride = place, out_stride
+    if not direct:
+        sums, sums_stride = scratch + WEIGHT_BYTES, SUMS_STRIDE
+    weights, panel_stride, block = scratch, BLOCK_INPUTS * PANEL_BYTES, BLOCK_INPUTS
+    if matrix[FORMAT] == FP32:
+        weights, panel_stride = matrix[CODES] + panel * matrix[CODE_STRIDE], matrix[CODE_STRIDE]
+        block = matrix[IN]
+    for first in range(0, matrix[IN], block):
+        end = min(first + block, matrix[IN])
+        if matrix[FORMAT] != FP32:
+            for index in range(width):
+                widen(matrix, panel + index, first, end, weights + index * panel_stride)
+        for start in range(0, width, WIDE):
+            _tiles(
+                x + 4 * first, x_stride, rows, min(WIDE, width - start),
+                weights + start * panel_stride, panel_stride, end - first,
+                sums + start * PANEL_BYTES, sums_stride, first == 0,
+            )  # fmt: skip
+    if not direct:
+        _finish(
+            sums, sums_stride, rows, matrix[OUT] - panel * PANEL, width, place, out_stride, adding
+        )
+
+
+@jit
+def _tiles(
+    x: int,
+    x_stride: int,
+    rows: int,
+    width: int,
+    weights: int,
+    panel_stride: int,
+    depth: int,
+    sums: int,
+    sums_stride: int,
+    start: bool,
+) -> None:
+    """Tiles of nearly equal heights: eight rows are four and four, not six and two."""
+    tiles = (rows + TALL - 1) // TALL
+    row = 0
+    for tile in range(tiles):
+        end = rows * (tile + 1) // tiles
+        multiply_tile(
+            end - row, width, x + row * x_stride, x_stride, weights, panel_stride, depth,
+            sums + row * sums_stride, sums_stride, np.int64(start),
+        )  # fmt: skip
+        row = end
+
+
+@jit
+def _finish(
+    sums: int,
+    sums_stride: int,
+    rows: int,
+    columns: int,
+    width: int,
+    out: int,
+    out_stride: int,
+    adding: bool,
+) -> None:
+    """Copy or add the real ones of `width` panels' sums to out."""
+    columns = min(columns, width * PANEL)
+    for row in range(rows):
+        done = 0
+        here, there = sums + row * sums_stride, out + row * out_stride
+        while done + 16 <= columns:
+            value = load(here + 4 * done)
+            store(there + 4 * done, add(load(there + 4 * done), value) if adding else value)
+            done += 16
+        for column in range(done, columns):
+            number = load_scalar(here + 4 * column)
+            if adding:
+                number += load_scalar(there + 4 * column)
+            store_scalar(there + 4 * column, number)
+
+
+def product(x: Tensor, matrix: PackedMatrix) -> Tensor:
+    """x [rows, in] times the matrix transposed: fp32 [rows, out], by all of Numba's threads."""
+    if x.dim() != 2 or x.shape[1] != matrix.in_features:
+        raise ValueError(f"x of shape {list(x.shape)} does not match a matrix of {matrix.shape}")
+    x = x.float()
+    if x.stride(1) != 1:
+        x = x.contiguous()
+    out = torch.empty(x.shape[0], matrix.out_features)
+    num_parts = numba.get_num_threads()
+    scratch = torch.empty(num_parts * SCRATCH_BYTES, dtype=torch.uint8)
+    _product(
+        x.data_ptr(), 4 * x.stride(0), x.shape[0], matrix.describe(),
+        out.data_ptr(), 4 * matrix.out_features, num_parts, scratch.data_ptr(),
+    )  # fmt: skip
+    return out
+
+
+@parallel_jit
+def _product(
+    x: int,
+    x_stride: int,
+    rows: int,
+    matrix: Any,
+    out: int,
+    out_stride: int,
+    num_parts: int,
+    scratch: int,
+) -> None:
+    for part in prange(num_parts):
+        own = scratch + part * SCRATCH_BYTES
+        multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, own)
