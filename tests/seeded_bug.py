@@ -54,7 +54,7 @@ class SeededBug:
         installed = f"radixchat.{self.PACKAGE}"
         lists = re.findall(rf"^from {installed} import ([\w, ]+)$", source, re.MULTILINE)
         imported = re.findall(rf"^from {installed}\.(\w+) import", source, re.MULTILINE)
-        imported += [other for names in lists for other in names.split(", ")]
+        imported += [item.split(" as ")[0] for names in lists for item in names.split(", ")]
         changed = [other for other in imported if self._load(other, loaded)]
         if name != self.module and not changed:
             return False
@@ -66,12 +66,13 @@ class SeededBug:
                 f"from {installed}.{other} import", f"from {private}.{other} import"
             )
         for names in lists:
-            lines = [
-                f'import sys; {other} = sys.modules["{private}.{other}"]'
-                if other in changed
-                else f"from {installed} import {other}"
-                for other in names.split(", ")
-            ]
+            lines = []
+            for item in names.split(", "):
+                other, _, alias = item.partition(" as ")
+                if other in changed:
+                    lines.append(f'import sys; {alias or other} = sys.modules["{private}.{other}"]')
+                else:
+                    lines.append(f"from {installed} import {item}")
             source = source.replace(f"from {installed} import {names}\n", "\n".join(lines) + "\n")
         code = compile(source, f"<{private}.{name}>", "exec")
         exec(code, module.__dict__)  # noqa: S102 - the source is our own
