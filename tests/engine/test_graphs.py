@@ -1,0 +1,73 @@
+"""Buckets of decode rows, and that each graph is captured once and replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from radixchat.engine.device_queue import CpuQueue
+from radixchat.engine.graphs import DecodeGraphs, bucket_sizes
+
+
+class RecordingQueue(CpuQueue):
+    """The CPU, which keeps count of its captures."""
+
+    def __init__(self) -> None:
+        self.captures = 0
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """The work itself."""
+        self.captures += 1
+        return super().capture(work)
+
+
+@pytest.mark.parametrize(
+    ("max_rows", "smallest", "expected"),
+    [
+        (1, 1, (1,)),
+        (2, 1, (1, 2)),
+        (16, 1, (1, 2, 4, 8, 16)),
+        (48, 1, (1, 2, 4, 8, 16, 32, 48)),
+        (6, 4, (4, 8)),
+        (1, 4, (4,)),
+        (50, 8, (8, 16, 32, 56)),
+    ],
+)
+def test_sizes_double_up_to_the_most(
+    max_rows: int, smallest: int, expected: tuple[int, ...]
+) -> None:
+    """The last size holds max_rows and is a multiple of the smallest."""
+    assert bucket_sizes(max_rows, smallest) == expected
+
+
+def test_a_step_takes_the_smallest_size_that_holds_it() -> None:
+    """Of n rows no size that would do is smaller."""
+    graphs = DecodeGraphs(lambda size: None, bucket_sizes(48), CpuQueue())
+    for rows in range(1, 49):
+        size = graphs.size_for(rows)
+        assert size == min(s for s in graphs.sizes if s >= rows)
+    with pytest.raises(AssertionError):
+        graphs.size_for(49)
+
+
+def test_capture_goes_from_the_largest_to_the_smallest_and_happens_once() -> None:
+    """Replays run the work of their own size, and capture nothing more."""
+    queue, done = RecordingQueue(), list[int]()
+    graphs = DecodeGraphs(done.append, (1, 2, 4), queue)
+    graphs.capture()
+    assert queue.captures == 3
+    for size in (4, 1, 2, 4):
+        graphs.replay(size)
+    assert done == [4, 1, 2, 4]
+    graphs.capture()
+    assert queue.captures == 3
+
+
+def test_a_graph_that_was_not_made_at_start_is_made_when_it_is_needed() -> None:
+    """And then kept."""
+    queue = RecordingQueue()
+    graphs = DecodeGraphs(lambda size: None, (1, 2), queue)
+    graphs.replay(2)
+    graphs.replay(2)
+    assert queue.captures == 1
