@@ -77,7 +77,8 @@ def swiglu_kernel(
     dtype = output.dtype.element_ty
     gate = tl.load(gate_up + row * 2 * size + columns, mask=inside, other=0.0).to(tl.float32)
     up = tl.load(gate_up + (row * 2 + 1) * size + columns, mask=inside, other=0.0).to(tl.float32)
-    activated = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
+    decay = tl.exp(-tl.abs(gate))  # of either sign without overflow
+    activated = (gate * tl.where(gate < 0, decay, 1.0) / (1.0 + decay)).to(dtype).to(tl.float32)
     tl.store(output + row * size + columns, (activated * up).to(dtype), mask=inside)
 
 
