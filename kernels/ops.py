@@ -14,6 +14,7 @@ from radixchat.kernels import sdpa
 from radixchat.kernels.kv_pages import KVPages, empty_pages
 from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights, TorchLayers
 from radixchat.kernels.packed_matrix import Matrix, PackedMatrix
+from radixchat.kernels.packing import join, pack_blocks, pack_fp32, pack_int8, take_rows, unpack
 from radixchat.kernels.ragged import Ragged, ragged
 from radixchat.kernels.reference import ROW_ALIGNMENT, paged_attention, rms_norm, store_kv
 
@@ -28,12 +29,18 @@ __all__ = [
     "Ragged",
     "embed",
     "empty_pages",
+    "join",
     "layer_stack",
     "linear",
+    "pack_blocks",
+    "pack_fp32",
+    "pack_int8",
     "paged_attention",
     "ragged",
     "rms_norm",
     "store_kv",
+    "take_rows",
+    "unpack",
 ]
 
 
