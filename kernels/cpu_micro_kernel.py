@@ -155,6 +155,21 @@ def multiply_tile(
     return types.void(*[_NUMBERS] * 10), code
 
 
+@intrinsic
+def stay_whole(_context: Any) -> Any:
+    """Keep LLVM from copying the function that calls this into its callers.
+
+    Numba optimises what a function calls once more inside it, at every level of calls; without
+    this the tiles' code is multiplied by their call sites and a step compiles for a minute.
+    """
+
+    def code(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
 def _load_scales(builder: Any, halves: Any, address: Any, slots: Sequence[Any]) -> None:
     """Numbers of a group for one panel, fp16 or fp32, to the slots."""
     with builder.if_else(builder.icmp_signed("!=", halves, _word(0))) as (half, full):

@@ -36,6 +36,7 @@ from radixchat.kernels.cpu_micro_kernel import (
     multiply_row_int8,
     multiply_row_uint4,
     multiply_tile,
+    stay_whole,
 )
 from radixchat.kernels.cpu_simd import add, load, load_scalar, store, store_scalar
 from radixchat.kernels.cpu_widen import widen
@@ -48,9 +49,12 @@ PAIR = 2  # panels whose sums are finished together
 WIDEN_ROWS = 6
 
 PANEL, PANEL_BYTES = panels.PANEL, panels.PANEL_BYTES
-SUMS_STRIDE = PAIR * PANEL_BYTES
+SUMS_STRIDE = np.int64(PAIR * PANEL_BYTES)
 WEIGHT_BYTES = PAIR * BLOCK_INPUTS * PANEL_BYTES
-SCRATCH_BYTES = WEIGHT_BYTES + BLOCK_ROWS * SUMS_STRIDE + 64
+SCRATCH_BYTES = WEIGHT_BYTES + BLOCK_ROWS * int(SUMS_STRIDE) + 64
+
+# Numba compiles a function again for a literal argument and for every other kind of integer.
+NO, YES, ONE = np.int64(0), np.int64(1), np.int64(1)
 
 FORMAT, OUT, IN, GROUP = panels.FORMAT, panels.OUT_FEATURES, panels.IN_FEATURES, panels.GROUP
 CODES, CODE_STRIDE, MINIMA = panels.CODES, panels.CODE_STRIDE, panels.MINIMA
@@ -75,7 +79,7 @@ def multiply(
     x and out are addresses of fp32, strides in bytes; scratch is the caller's own buffer of
     SCRATCH_BYTES, of which nothing is kept.
     """
-    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, False)
+    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, NO)
 
 
 @jit
@@ -91,7 +95,7 @@ def multiply_add(
     scratch: int,
 ) -> None:
     """As `multiply`, but add the finished sums to what out holds."""
-    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, True)
+    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, YES)
 
 
 @jit
@@ -105,8 +109,9 @@ def _multiply(
     part: int,
     num_parts: int,
     scratch: int,
-    adding: bool,
+    adding: int,
 ) -> None:
+    stay_whole()
     scratch = (scratch + 63) // 64 * 64
     num_panels = (matrix[OUT] + PANEL - 1) // PANEL
     row_parts = split_rows(rows, num_panels, num_parts)
@@ -149,8 +154,9 @@ def split_rows(rows: int, num_panels: int, num_parts: int) -> int:
 
 @jit
 def _one_row(
-    x: int, matrix: Any, first_panel: int, end_panel: int, out: int, scratch: int, adding: bool
+    x: int, matrix: Any, first_panel: int, end_panel: int, out: int, scratch: int, adding: int
 ) -> None:
+    stay_whole()
     panel = first_panel
     while panel < end_panel:
         left = end_panel - panel
@@ -159,26 +165,27 @@ def _one_row(
         direct = not adding and (panel + width) * PANEL <= matrix[OUT]
         sums = out + panel * PANEL_BYTES if direct else scratch
         codes = matrix[CODES] + panel * matrix[CODE_STRIDE]
-        place = panel * matrix[SCALE_STRIDE]
-        minima = matrix[MINIMA] + place if matrix[MINIMA] else 0
+        scale = panel * matrix[SCALE_STRIDE]
+        minima = matrix[MINIMA] + scale if matrix[MINIMA] else 0
         if matrix[FORMAT] == INT8:
             multiply_row_int8(
                 width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
-                matrix[SCALES] + place, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
+                matrix[SCALES] + scale, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
             )  # fmt: skip
         elif matrix[FORMAT] == UINT4:
             multiply_row_uint4(
                 width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
-                matrix[SCALES] + place, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
+                matrix[SCALES] + scale, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
             )  # fmt: skip
         else:
             multiply_row_int4(
                 width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
-                matrix[SCALES] + place, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
+                matrix[SCALES] + scale, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
             )  # fmt: skip
         if not direct:
-            _finish(sums, 0, 1, matrix[OUT] - panel * PANEL, width, out + panel * PANEL_BYTES, 0,
-                    adding)  # fmt: skip
+            columns = matrix[OUT] - panel * PANEL
+            place = out + panel * PANEL_BYTES
+            _finish(sums, SUMS_STRIDE, ONE, columns, width, place, SUMS_STRIDE, adding)
         panel += width
 
 
@@ -193,9 +200,10 @@ def _columns(
     out: int,
     out_stride: int,
     scratch: int,
-    adding: bool,
+    adding: int,
 ) -> None:
     """All inputs of `width` panels, for up to BLOCK_ROWS rows."""
+    stay_whole()
     place = out + panel * PANEL_BYTES
     direct = not adding and (panel + width) * PANEL <= matrix[OUT]
     sums, sums_stride = place, out_stride
@@ -214,7 +222,7 @@ def _columns(
             _tiles(
                 x + 4 * first, x_stride, rows, min(WIDE, width - start),
                 weights + start * panel_stride, panel_stride, end - first,
-                sums + start * PANEL_BYTES, sums_stride, first == 0,
+                sums + start * PANEL_BYTES, sums_stride, YES if first == 0 else NO,
             )  # fmt: skip
     if not direct:
         _finish(
@@ -233,16 +241,17 @@ def _tiles(
     depth: int,
     sums: int,
     sums_stride: int,
-    start: bool,
+    start: int,
 ) -> None:
     """Tiles of nearly equal heights: eight rows are four and four, not six and two."""
+    stay_whole()
     tiles = (rows + TALL - 1) // TALL
     row = 0
     for tile in range(tiles):
         end = rows * (tile + 1) // tiles
         multiply_tile(
             end - row, width, x + row * x_stride, x_stride, weights, panel_stride, depth,
-            sums + row * sums_stride, sums_stride, np.int64(start),
+            sums + row * sums_stride, sums_stride, start,
         )  # fmt: skip
         row = end
 
@@ -256,9 +265,10 @@ def _finish(
     width: int,
     out: int,
     out_stride: int,
-    adding: bool,
+    adding: int,
 ) -> None:
     """Copy or add the real ones of `width` panels' sums to out."""
+    stay_whole()
     columns = min(columns, width * PANEL)
     for row in range(rows):
         done = 0
@@ -304,4 +314,4 @@ def _product(
 ) -> None:
     for part in prange(num_parts):
         own = scratch + part * SCRATCH_BYTES
-        multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, own)
+        multiply(x, x_stride, rows, matrix, out, out_stride, np.int64(part), num_parts, own)

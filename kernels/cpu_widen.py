@@ -11,6 +11,7 @@ from typing import Any
 
 from radixchat.kernels import cpu_panels as panels
 from radixchat.kernels.cpu_jit import jit
+from radixchat.kernels.cpu_micro_kernel import stay_whole
 from radixchat.kernels.cpu_simd import (
     everywhere,
     fma,
@@ -66,6 +67,7 @@ def widen(matrix: Any, panel: int, first: int, end: int, out: int) -> None:
 
     first: a multiple of the group.
     """
+    stay_whole()
     kind, group, halves = matrix[FORMAT], matrix[GROUP], matrix[HALVES]
     code_bytes = 32 if kind == INT8 else 16
     codes = matrix[CODES] + panel * matrix[CODE_STRIDE] + first * code_bytes
