@@ -21,6 +21,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "chat": "What the cache saves a growing conversation, with a real model.",
         "speculation": "What guessing from the conversation's own text saves.",
         "engine": "The engine under a stated load, beside plainer engines.",
+        "cpu": "Prompts, answers and starts on this CPU, beside llama.cpp.",
         "latency": "What cache and scheduler cost, and how long others wait.",
     }
 )
