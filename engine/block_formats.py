@@ -138,3 +138,4 @@ _UNPACK: dict[str, Callable[[Tensor, Tensor], None]] = {
 }
 
 SUPPORTED_KINDS = tuple(_UNPACK)
+FLOAT_KINDS = ("F32", "F16", "BF16")

@@ -1,8 +1,8 @@
 """Checkpoints: a GGUF file or a Hugging Face folder → ModelConfig and weights, ready to compute.
 
 Owns the canonical form that the decoder relies on: names without "model.", matrices
-[out_features, in_features], contiguous, rotary positions by halves, one dtype. Knows no request
-and no cache.
+[out_features, in_features], rotary positions by halves; plain tensors of one dtype, or matrices
+packed for the CPU beside fp32 vectors. Knows no request and no cache.
 """
 
 from __future__ import annotations
@@ -18,45 +18,65 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from radixchat.engine.arithmetic import DTYPE_NAMES, check_choices
 from radixchat.engine.block_formats import (
     CHUNK_WEIGHTS,
+    FLOAT_KINDS,
     SUPPORTED_KINDS,
     block_sizes,
     dequantize,
 )
-from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.errors import ConfigError, ModelLoadError
 from radixchat.engine.gguf import GGUFFile, GGUFTensor, read_gguf
 from radixchat.engine.gguf_model import ROPE_FREQS, interpret_gguf
 from radixchat.engine.model_config import ModelConfig
 from radixchat.engine.safetensors_folder import SafetensorsFolder, open_safetensors
+from radixchat.kernels import ops
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     """A model in memory.
 
-    tensors: by canonical name (`engine/weight_shapes.py`), contiguous, all of one dtype.
+    tensors: by canonical name (`engine/weight_shapes.py`). Plain ones are contiguous and all of
+    one dtype.
     fields: a GGUF's metadata, which holds its tokenizer and template; None for a folder.
     fingerprint: equal for equal weights wherever they lie; an id, not a proof of integrity.
     weights: the format of the matrices, as in `EnginePlan.weights`.
     """
 
     config: ModelConfig
-    tensors: Mapping[str, Tensor]
+    tensors: Mapping[str, ops.Matrix]
     fields: Mapping[str, Any] | None
     fingerprint: str
     weights: str = "fp32"
 
+    def dense(self) -> dict[str, Tensor]:
+        """All weights as plain tensors; a packed matrix as the fp32 that its products use."""
+        return {
+            name: weight if isinstance(weight, Tensor) else ops.unpack(weight)
+            for name, weight in self.tensors.items()
+        }
 
-def load_checkpoint(path: Path, dtype: torch.dtype = torch.float32) -> Checkpoint:
-    """Load a .gguf file, or a folder with config.json and safetensors, as `dtype`.
 
-    Raises ModelLoadError when it is missing, cut off, damaged or unsupported.
+def load_checkpoint(
+    path: Path, dtype: torch.dtype = torch.float32, weights: str = "fp32"
+) -> Checkpoint:
+    """Load a .gguf file, or a folder with config.json and safetensors.
+
+    weights: what becomes of the matrices. "fp32": plain tensors of `dtype`, as are the vectors in
+    any case. "auto": packed for the CPU's products, to the bit what the file has. "int8": the
+    same, but of floating point matrices 8 bits a weight, with a scale for 32 of them.
+    Raises ConfigError: no such choice; ModelLoadError: missing, cut off, damaged or unsupported.
     """
+    check_choices(weights=weights)
+    if weights != "fp32" and dtype != torch.float32:
+        raise ConfigError(f"weights is {weights!r}, which goes with fp32; dtype is {dtype}")
     if not path.exists():
         raise ModelLoadError(f"there is no model at {path}")
+    load = _load_folder if path.is_dir() else _load_gguf
     try:
-        return _load_folder(path, dtype) if path.is_dir() else _load_gguf(path, dtype)
+        return load(path, dtype, weights)
     except (OSError, SafetensorError) as error:
         raise ModelLoadError(f"cannot read {path}: {error}") from error
 
@@ -70,9 +90,10 @@ def inspect_checkpoint(path: Path) -> ModelConfig:
     return interpret_gguf(header, None).config
 
 
-def _load_folder(path: Path, dtype: torch.dtype) -> Checkpoint:
+def _load_folder(path: Path, dtype: torch.dtype, weights: str) -> Checkpoint:
     folder = open_safetensors(path)
-    tensors: dict[str, Tensor] = {}
+    _check_spare_head(folder)
+    tensors: dict[str, ops.Matrix] = {}
     for shard in folder.shards():
         with safe_open(shard, framework="pt") as file:
             for name, weight in folder.weights.items():
@@ -80,40 +101,61 @@ def _load_folder(path: Path, dtype: torch.dtype) -> Checkpoint:
                     # A copy even when the dtype is right: the original is a view of the mapped
                     # file, which somebody may overwrite.
                     stored = file.get_tensor(weight.stored_name)
-                    tensors[name] = stored.to(dtype, copy=True).contiguous()
-    _check_spare_head(folder, tensors["embed_tokens.weight"])
-    return Checkpoint(folder.config, tensors, None, folder.fingerprint())
+                    plain = stored.to(dtype, copy=True).contiguous()
+                    tensors[name] = _packed_floats(path, name, plain, weights)
+    held = "int8" if weights == "int8" else DTYPE_NAMES[dtype]
+    return Checkpoint(folder.config, tensors, None, folder.fingerprint(), held)
 
 
-def _check_spare_head(folder: SafetensorsFolder, embedding: Tensor) -> None:
+def _check_spare_head(folder: SafetensorsFolder) -> None:
     """Some tools write the tied head a second time; it must not be another one."""
-    spare = folder.spare_head
+    spare, embedding = folder.spare_head, folder.weights["embed_tokens.weight"]
     if spare is None:
         return
-    with safe_open(spare.shard, framework="pt") as file:
-        head = file.get_tensor(spare.stored_name)
-        if not torch.equal(head.to(embedding.dtype), embedding):
+    with (
+        safe_open(spare.shard, framework="pt") as file,
+        safe_open(embedding.shard, framework="pt") as other,
+    ):
+        head, tied = file.get_tensor(spare.stored_name), other.get_tensor(embedding.stored_name)
+        if not torch.equal(head.to(tied.dtype), tied):
             raise ModelLoadError(
                 f"{folder.path}: config.json ties the head to the embeddings, but "
                 f"{spare.stored_name} differs from them; correct tie_word_embeddings"
             )
 
 
-def _load_gguf(path: Path, dtype: torch.dtype) -> Checkpoint:
+def _load_gguf(path: Path, dtype: torch.dtype, weights: str) -> Checkpoint:
     header = read_gguf(path)
     _check_kinds(header)
+    tensors: dict[str, ops.Matrix] = {}
     with path.open("rb", buffering=0) as file, _one_thread():
         factors = header.tensors.get(ROPE_FREQS)
         model = interpret_gguf(
             header,
             None if factors is None else tuple(_unpack(file, factors, torch.float32).tolist()),
         )
-        tensors = {}
         for name, tensor in model.weights.items():
-            weight = _unpack(file, tensor, dtype)
             heads = model.permuted_heads(name)
-            tensors[name] = weight if heads is None else _by_halves(weight, heads)
-    return Checkpoint(model.config, tensors, header.fields, header.fingerprint())
+            # Of a few numbers, like a norm's, nothing is won by packing.
+            if weights == "fp32" or len(tensor.shape) == 1:
+                tensors[name] = _by_halves(_unpack(file, tensor, dtype), heads)
+            elif weights == "int8" and tensor.kind in FLOAT_KINDS:
+                plain = _by_halves(_unpack(file, tensor, dtype), heads)
+                tensors[name] = _packed_floats(path, name, plain, weights)
+            else:
+                blocks = _by_halves(_read_blocks(file, tensor), heads)
+                tensors[name] = ops.pack_blocks(tensor.kind, blocks)
+    held = {"auto": "blocks", "int8": "int8", "fp32": DTYPE_NAMES[dtype]}[weights]
+    return Checkpoint(model.config, tensors, header.fields, header.fingerprint(), held)
+
+
+def _packed_floats(path: Path, name: str, weight: Tensor, weights: str) -> ops.Matrix:
+    if weights == "fp32" or weight.dim() == 1:
+        return weight
+    try:
+        return ops.pack_int8(weight) if weights == "int8" else ops.pack_fp32(weight)
+    except ValueError as error:
+        raise ModelLoadError(f"{path}: {name}: {error}") from error
 
 
 @contextmanager
@@ -166,6 +208,15 @@ def _unpack(file: FileIO, tensor: GGUFTensor, dtype: torch.dtype) -> Tensor:
     return out
 
 
+def _read_blocks(file: FileIO, tensor: GGUFTensor) -> Tensor:
+    """A matrix as it lies in the file: uint8 [out_features, blocks a row, bytes a block]."""
+    _, num_bytes = block_sizes(tensor.kind)
+    blocks = torch.empty(tensor.shape[0], tensor.num_bytes // tensor.shape[0], dtype=torch.uint8)
+    file.seek(tensor.offset)
+    _read_fully(file, blocks.numpy().data.cast("B"), tensor)
+    return blocks.view(tensor.shape[0], -1, num_bytes)
+
+
 def _read_fully(file: FileIO, view: memoryview, tensor: GGUFTensor) -> None:
     done = 0
     while done < len(view):
@@ -175,11 +226,13 @@ def _read_fully(file: FileIO, view: memoryview, tensor: GGUFTensor) -> None:
         done += count
 
 
-def _by_halves(weight: Tensor, heads: int) -> Tensor:
-    """Undo the converter's permutation of q and k rows.
+def _by_halves(weight: Tensor, heads: int | None) -> Tensor:
+    """Undo the converter's permutation of q and k rows; heads None: they are as they should be.
 
     In the file the two rows that rotate together are neighbours (2 i, 2 i + 1); here they are
-    half a head apart (i, i + head_dim / 2). Bias vectors are permuted alike.
+    half a head apart (i, i + head_dim / 2). Bias vectors are permuted alike, and so are blocks.
     """
+    if heads is None:
+        return weight
     pairs = weight.view(heads, -1, 2, *weight.shape[1:])
     return pairs.transpose(1, 2).reshape(weight.shape)

@@ -27,7 +27,7 @@ def test_the_default_model_answers_in_transformers_own_decoder(default_model: Pa
     assert (config.num_layers, config.num_heads, config.num_kv_heads) == (30, 9, 3)
     assert (config.head_dim, config.max_position, config.rope_theta) == (64, 8192, 100000.0)
     assert config.vocab_size == 49152
-    assert sum(tensor.numel() for tensor in checkpoint.tensors.values()) == 134_515_008
+    assert sum(tensor.numel() for tensor in checkpoint.dense().values()) == 134_515_008
     model = reference_decoder(checkpoint)
     logits = model(torch.tensor([QUESTION + ANSWER[:-1]])).logits[0]
     assert logits[len(QUESTION) - 1 :].argmax(dim=-1).tolist() == ANSWER

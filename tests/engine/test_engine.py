@@ -366,10 +366,10 @@ def test_a_request_without_finite_logits_fails_alone(
     tiny: Checkpoint, naive: Engine, temperature: float
 ) -> None:
     """One damaged embedding: who uses it is told so, who runs beside it is answered."""
-    tensors = {name: tensor.clone() for name, tensor in tiny.tensors.items()}
+    tensors = {name: tensor.clone() for name, tensor in tiny.dense().items()}
     tensors["embed_tokens.weight"][249] = torch.nan
     # The head is tied to the embedding: a head of its own keeps the damage to who reads it.
-    tensors["lm_head.weight"] = tiny.tensors["embed_tokens.weight"]
+    tensors["lm_head.weight"] = tiny.dense()["embed_tokens.weight"]
     config = replace(tiny.config, tied_embeddings=False)
     engine = make_engine(replace(tiny, tensors=tensors, config=config))
     sampling = SamplingParams(temperature=temperature, max_tokens=8)

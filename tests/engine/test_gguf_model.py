@@ -36,7 +36,7 @@ def test_each_architecture_loads_as_transformers_has_it(
     checkpoint = load_checkpoint(write_gguf(tmp_path / "model.gguf", architecture, model))
     expected = canonical_weights(model)
     assert checkpoint.tensors.keys() == expected.keys()
-    for name, weight in checkpoint.tensors.items():
+    for name, weight in checkpoint.dense().items():
         assert torch.equal(weight, expected[name]), name
         assert weight.is_contiguous()
     config = checkpoint.config
@@ -55,7 +55,7 @@ def test_bias_vectors_of_a_llama_are_put_in_order_too(tmp_path: Path) -> None:
     assert checkpoint.config.attention_out_bias
     for part in "qkvo":
         name = f"layers.1.self_attn.{part}_proj.bias"
-        assert torch.equal(checkpoint.tensors[name], expected[name])
+        assert torch.equal(checkpoint.dense()[name], expected[name])
 
 
 def test_the_config_holds_every_number_of_the_file(tmp_path: Path) -> None:

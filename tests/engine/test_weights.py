@@ -34,7 +34,7 @@ def _save(folder: Path, architecture: str = "llama", **changes: Any) -> Any:
 def _assert_equal(checkpoint: Checkpoint, model: Any) -> None:
     expected = canonical_weights(model)
     assert checkpoint.tensors.keys() == expected.keys()
-    for name, weight in checkpoint.tensors.items():
+    for name, weight in checkpoint.dense().items():
         assert weight.dtype == torch.float32
         assert weight.is_contiguous()
         assert torch.equal(weight, expected[name]), name
@@ -66,10 +66,12 @@ def test_a_gguf_and_a_folder_of_one_model_are_one_checkpoint(tmp_path: Path) -> 
     """Same config, same tensors, and the metadata comes along for the tokenizer."""
     model = _save(tmp_path / "folder")
     folder = load_checkpoint(tmp_path / "folder")
+    tensors = folder.dense()
     file = load_checkpoint(write_gguf(tmp_path / "tiny.gguf", "llama", model))
     assert file.config.unrotated_layers == folder.config.unrotated_layers
     assert weight_shapes(file.config) == weight_shapes(folder.config)
-    assert all(torch.equal(file.tensors[name], folder.tensors[name]) for name in folder.tensors)
+    assert file.dense().keys() == tensors.keys()
+    assert all(torch.equal(file.dense()[name], tensors[name]) for name in tensors)
     assert file.fields is not None
     assert file.fields["tokenizer.ggml.eos_token_id"] == 2
 
@@ -79,7 +81,7 @@ def test_a_quantised_file_loads_as_the_gguf_package_unpacks_it(tmp_path: Path, k
     """Whole tensors, more than two chunks long and with a rest; v is not permuted."""
     model = random_model("llama", vocab_size=4100)
     path = write_gguf(tmp_path / "tiny.gguf", "llama", model, kind=kind)
-    tensors = load_checkpoint(path).tensors
+    tensors = load_checkpoint(path).dense()
     stored = {tensor.name: tensor for tensor in GGUFReader(path).tensors}
     for ours, theirs in (
         ("embed_tokens.weight", "token_embd.weight"),
@@ -97,9 +99,9 @@ def test_another_dtype_is_the_rounded_fp32(tmp_path: Path, dtype: torch.dtype) -
     path = write_gguf(tmp_path / "tiny.gguf", "llama", model, kind="Q8_0")
     for source in (tmp_path, path):
         rounded, exact = load_checkpoint(source, dtype), load_checkpoint(source)
-        for name, weight in rounded.tensors.items():
+        for name, weight in rounded.dense().items():
             assert weight.dtype == dtype
-            assert torch.equal(weight, exact.tensors[name].to(dtype))
+            assert torch.equal(weight, exact.dense()[name].to(dtype))
 
 
 def test_loading_leaves_torchs_threads_as_they_were(tmp_path: Path) -> None:
@@ -127,10 +129,10 @@ def test_a_tensor_of_the_loaded_folder_does_not_follow_the_file(tmp_path: Path) 
     """Weights are copies: overwriting the file changes nothing that runs."""
     _save(tmp_path)
     checkpoint = load_checkpoint(tmp_path)
-    before = checkpoint.tensors["norm.weight"].clone()
+    before = checkpoint.dense()["norm.weight"].clone()
     with (tmp_path / "model.safetensors").open("r+b") as file:
         file.write(bytes((tmp_path / "model.safetensors").stat().st_size))
-    assert torch.equal(checkpoint.tensors["norm.weight"], before)
+    assert torch.equal(checkpoint.dense()["norm.weight"], before)
 
 
 def test_fingerprints_tell_weights_apart_and_not_their_places(tmp_path: Path) -> None:
