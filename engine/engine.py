@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from radixchat.engine.config import EngineConfig, EnginePlan
+from radixchat.engine.device_queue import DeviceQueue
 from radixchat.engine.hint import Hint, Observe, Purge, Supersede
 from radixchat.engine.request import Request, TokenEvent
-from radixchat.engine.runner import Runner
 from radixchat.engine.scheduler import Scheduler
 from radixchat.engine.stats import EngineSnapshot
+from radixchat.engine.step_runner import StepRunner, step_runner
 from radixchat.engine.waits import Wait
 from radixchat.engine.watchdog import Watchdog
 from radixchat.engine.weights import Checkpoint
@@ -35,12 +36,16 @@ class Engine:
         config: EngineConfig,
         *,
         clock: Callable[[], float] = time.monotonic,
+        queue: DeviceQueue | None = None,
+        looks_ahead: bool = True,
     ) -> None:
-        """clock: seconds; what the deadlines of requests refer to."""
+        """clock: seconds; what the deadlines of requests refer to. queue, looks_ahead: as in
+        `step_runner`.
+        """
         self.plan = config.resolve(checkpoint.config, checkpoint.weights)
         self.cache = page_cache(self.plan, clock)
         self.scheduler = Scheduler(self.cache, self.plan)
-        self.runner = Runner(checkpoint, self.plan)
+        self.runner: StepRunner = step_runner(checkpoint, self.plan, queue, looks_ahead=looks_ahead)
         self._fingerprint = checkpoint.fingerprint
         self._clock = clock
         self._watchdog = Watchdog()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from radixchat.engine.config import EngineConfig
 from radixchat.engine.device_queue import CpuQueue
 from radixchat.engine.device_runner import DeviceRunner
 from radixchat.engine.engine import Engine
@@ -28,10 +29,8 @@ from radixchat.tests.tiny_model import HIDDEN
 
 
 def ahead_engine(tiny: Checkpoint, *, looks_ahead: bool = True, **settings: Any) -> Engine:
-    engine = make_engine(tiny, **settings)
-    ahead = DeviceRunner(tiny, engine.plan, CpuQueue(), looks_ahead=looks_ahead)
-    engine.runner = ahead  # type: ignore[assignment]  # until the engine chooses by device
-    return engine
+    config = EngineConfig(threads=1, **settings)
+    return Engine(tiny, config, queue=CpuQueue(), looks_ahead=looks_ahead)
 
 
 def runner_of(engine: Engine) -> DeviceRunner:
