@@ -6,7 +6,7 @@ A floor that is missed fails the command; a stretch is what we want to claim. Kn
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from radixchat.bench.cpu_load import Load
@@ -37,7 +37,7 @@ class Verdict:
     floor: float
     stretch: float
     at_least: bool
-    unit: Literal["x", "s", "%"]
+    unit: Literal["x", "s", "%", ""]
 
     @property
     def reached(self) -> Literal["stretch", "floor", "missed"]:
@@ -60,7 +60,13 @@ class Verdict:
     def _shown(self, value: float) -> str:
         if self.unit == "%":
             return f"{value:.0%}"
-        return f"{value:.2f} ×" if self.unit == "x" else f"{value:.1f} s"
+        if self.unit == "x":
+            return f"{value:.3g} ×"
+        return f"{value:.1f} s" if self.unit == "s" else f"{value:.3f}"
+
+    def as_dict(self) -> dict[str, object]:
+        """For the JSON line."""
+        return asdict(self) | {"value": round(self.value, 4), "reached": self.reached}
 
 
 def ratio_verdicts(ours: Rates, peer: Rates) -> Iterator[Verdict]:

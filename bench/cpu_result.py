@@ -102,7 +102,7 @@ def as_document(result: CpuResult, verdicts: Sequence[Verdict]) -> dict[str, obj
             name: {"median": round(median(all_s), 3), "all": [round(s, 3) for s in all_s]}
             for name, all_s in result.starts.items()
         },
-        "goals": [_verdict_document(each) for each in verdicts],
+        "goals": [each.as_dict() for each in verdicts],
     }
 
 
@@ -125,7 +125,3 @@ def _load_document(result: CpuResult, load: Load) -> dict[str, object]:
             "ours_to_it": round(result.rates(OURS)[load] / result.rates(name)[load], 4),
         }
     return document
-
-
-def _verdict_document(verdict: Verdict) -> dict[str, object]:
-    return asdict(verdict) | {"value": round(verdict.value, 4), "reached": verdict.reached}
