@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 
@@ -17,13 +17,21 @@ def facts(bench: str, load: float, **more: object) -> dict[str, object]:
     """What every result begins with, and what a benchmark adds. load: the average before it."""
     return {
         "bench": bench,
-        "version": version("radixchat"),
+        "version": installed_version(),
         "date": today(),
         "commit": commit(),
         "machine": machine(),
         "load": round(load, 2),
         **more,
     }
+
+
+def installed_version() -> str:
+    """radixchat's version, "unknown" where it runs from a checkout and is not installed."""
+    try:
+        return version("radixchat")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def commit() -> str:

@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from radixchat.engine.answer_text import AnswerText
 from radixchat.engine.errors import InvalidRequest, RadixChatError
-from radixchat.engine.grammar import Grammar
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.token_history import TokenHistory
 from radixchat.radix.allocation import Allocation, EvictedPrefix
+
+if TYPE_CHECKING:  # llguidance is needed by who makes a grammar, and not where there is none
+    from radixchat.engine.grammar import Grammar
 
 
 class FinishReason(StrEnum):
