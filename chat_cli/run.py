@@ -21,6 +21,7 @@ import click
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.client import ChatClient, open_client
+from radixchat.chat_cli.collection import no_collection
 from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.guard import guarded
@@ -98,7 +99,7 @@ async def _chat(
     settings: ChatSettings, streams: Streams, command: Command | None, interrupts: Interrupts
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
-        with streams.notes.during(f"loading {settings.model} …"):
+        with streams.notes.during(f"loading {settings.model} …"), no_collection():
             client = await stack.enter_async_context(open_client(settings))
         for notice in client.notices:
             streams.notes.note(notice)
