@@ -12,13 +12,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from radixchat.bench import cpu, cpu_start
+from radixchat.bench import cpu, cpu_peer, cpu_start
+from radixchat.bench.bench_model import load_model
+from radixchat.bench.chat import run_turn
 from radixchat.bench.cpu import main
 from radixchat.bench.cpu_arm import ArmFailed, ArmInfo
 from radixchat.bench.cpu_bandwidth import measure
 from radixchat.bench.cpu_load import QUICK
 from radixchat.bench.cpu_result import LLAMA_CPP, NO_EXACT, OURS, CpuResult
 from radixchat.bench.cpu_start import StartArm, our_start
+from radixchat.bench.trace_template import TemplateEncoder
+from radixchat.engine.config import EngineConfig
+from radixchat.engine.engine import Engine
+from radixchat.engine.prompt import ChatMessage
 
 
 def peer_python() -> str | None:
@@ -167,3 +173,24 @@ def test_the_peer_runs_beside_ours(default_model: Path) -> None:
     for key in (load.key for load in QUICK.loads):
         assert document["loads"][key][LLAMA_CPP]["tokens_per_second"] > 0
     assert document["start_s"].keys() == {OURS, LLAMA_CPP}
+
+
+@pytest.mark.slow
+@pytest.mark.model
+def test_the_peer_computes_the_same_thing(default_model: Path) -> None:
+    """Its next tokens are ours where there is no doubt: in the system message of a chat.
+
+    At the answer's beginning "<" and "The" are 0.24 apart, less than the 8 bits of its activations.
+    """
+    python = peer_python()
+    if python is None:
+        pytest.skip("llama-cpp-python is not installed; RADIXCHAT_PEER_PYTHON may name a Python")
+    encoder = TemplateEncoder.load(str(default_model))
+    question = [ChatMessage("user", "What is the capital of France?")]
+    prompt, _ = encoder.begin().turn(question, None)
+    engine = Engine(load_model(str(default_model)), EngineConfig(threads=1))
+    for length in (8, 20, 33):
+        part = prompt[:length]
+        command = [python, "-P", cpu_peer.__file__, str(default_model), "1", json.dumps(part)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == {"token": run_turn(engine, part, 1, 0).tokens[0]}
