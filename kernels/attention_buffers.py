@@ -1,0 +1,173 @@
+"""What the attention kernels read of a step: tensors of fixed size and place, filled once a step.
+
+A captured graph replays the same launches with other numbers, so the numbers live at the same
+addresses for ever. Knows what is launched; launches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from radixchat.kernels.attention_tiles import AttentionTiles, tile_choice
+from radixchat.kernels.attention_work import (
+    ITEM_FIELDS,
+    Share,
+    SharedPrefix,
+    StepWork,
+    WorkList,
+    WorkShape,
+    plan_work,
+)
+from radixchat.kernels.ragged import Ragged
+
+# Keys of a part in exact mode, at absolute positions: as the tiles of the CPU's attention.
+SPLIT_KEYS = 256
+# What parts may take. The largest decode batch worth a share of an H200 (64 requests of 8k, 32
+# heads of 128) takes 34 MB in exact mode and 5 MB else.
+PART_BYTES = 128 << 20
+# Multiprocessors that work is shared out to where there are none: the interpreter's.
+INTERPRETED_PROCESSORS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionShape:
+    """What all steps of a model share; dtype: of query and output; kv_dtype: int8 has scales."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    page_size: int
+    dtype: torch.dtype
+    kv_dtype: torch.dtype
+
+    @property
+    def group(self) -> int:
+        """Query heads of a KV head."""
+        return self.num_heads // self.num_kv_heads
+
+
+@dataclass(frozen=True, slots=True)
+class StepLimits:
+    """The largest step. fixed: every step is launched alike, for a graph: none has more rows of a
+    request than a narrow block holds, and prefixes are shared only where cascade says so.
+    """
+
+    max_rows: int
+    max_requests: int
+    fixed: bool = False
+    cascade: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of the attention kernel: programs for each KV head, and what they read."""
+
+    tiles: AttentionTiles
+    items: Tensor
+    starts: Tensor
+    programs: int
+
+
+class AttentionWork:
+    """The work of one step at a time, on the device; `fill` before the step's first layer.
+
+    rows, part_base, part_count, merged: as in StepWork; part_sums fp32 [parts, heads, dim] and
+    part_lse fp32 [parts, heads]: partial results, any content.
+    """
+
+    def __init__(
+        self,
+        shape: AttentionShape,
+        limits: StepLimits,
+        device: str,
+        *,
+        exact: bool = False,
+        part_bytes: int = PART_BYTES,
+    ) -> None:
+        self.shape = shape
+        self.exact = exact
+        self._limits = limits
+        processors, capability = _processors(device)
+        tiles = tile_choice(
+            shape.head_dim, shape.group, shape.dtype, shape.kv_dtype, capability, exact
+        )
+        self._tiles = (tiles.narrow, tiles.wide)
+        narrow, wide = (_share(t, shape, processors) for t in self._tiles)
+        part_size = shape.num_heads * (shape.head_dim + 1) * 4
+        # Each cut makes two parts of a block's rows, a shared prefix as many as its cuts.
+        parts = 2 * (narrow.programs * narrow.block_rows + wide.programs * wide.block_rows)
+        if limits.cascade:
+            parts += limits.max_rows * (wide.programs + 2)
+        max_parts = part_bytes // part_size if exact else min(parts, part_bytes // part_size)
+        self._plan_shape = WorkShape(
+            narrow, wide, SPLIT_KEYS if exact else 0, max_parts, limits.fixed
+        )
+        blocks = limits.max_requests + limits.max_rows // wide.block_rows
+        most_items = (blocks + narrow.programs + 1, 2 * blocks + wide.programs)
+        rows = limits.max_rows
+        sizes = [n for most in most_items for n in (most * ITEM_FIELDS, most + 1)]
+        sizes += [2 * rows, rows, rows, rows]
+        # Pageable: the copy has left it when it returns, so the next step may fill it.
+        self._host = np.zeros(sum(sizes), dtype=np.int32)
+        self._device = torch.zeros(len(self._host), dtype=torch.int32, device=device)
+        self._host_parts = np.split(self._host, np.cumsum(sizes)[:-1])
+        self._parts = torch.split_with_sizes(self._device, sizes)
+        self.rows, self.part_base, self.part_count, self.merged = self._parts[4:]
+        heads = (max_parts, shape.num_heads)
+        self.part_sums = torch.empty((*heads, shape.head_dim), device=device)
+        self.part_lse = torch.empty(heads, device=device)
+        self.launches: tuple[Launch, ...] = ()
+        self.merge_programs = 0
+
+    def fill(self, step: Ragged, num_rows: int, shared: Sequence[SharedPrefix] = ()) -> StepWork:
+        """Plan a step of num_rows rows with its padding, and send the plan to the device."""
+        limits, plan_shape = self._limits, self._plan_shape
+        assert num_rows <= limits.max_rows, (num_rows, limits)
+        assert step.num_requests <= limits.max_requests, (step.num_requests, limits)
+        assert limits.cascade or not shared, "no room for shared prefixes"
+        work = plan_work(step.starts, step.lengths, num_rows, plan_shape, shared)
+        lists = (work.narrow, work.wide)
+        for part, values in zip(
+            self._host_parts,
+            (
+                *(a for each in lists for a in (each.items.reshape(-1), each.starts)),
+                work.rows,
+                work.part_base,
+                work.part_count,
+                work.merged,
+            ),
+            strict=True,
+        ):
+            part[: len(values)] = values
+        self._host_parts[-1][len(work.merged) :] = -1
+        self._device.copy_(torch.from_numpy(self._host), non_blocking=True)
+        wide_runs = limits.cascade or not limits.fixed
+        assert wide_runs or not len(work.wide.items), "a request has more rows than a graph takes"
+        self.launches = tuple(
+            Launch(self._tiles[i], self._parts[2 * i], self._parts[2 * i + 1], programs)
+            for i, each in enumerate(lists[: 1 + wide_runs])
+            if (programs := self._programs(each))
+        )
+        self.merge_programs = limits.max_rows if limits.fixed else len(work.merged)
+        return work
+
+    def _programs(self, work: WorkList) -> int:
+        return len(work.starts) - 1 if self._limits.fixed or len(work.items) else 0
+
+
+def _processors(device: str) -> tuple[int, int]:
+    """Multiprocessors and capability of a device; of an H200 but for the number in between."""
+    if not device.startswith("cuda"):
+        return INTERPRETED_PROCESSORS, 90
+    properties = torch.cuda.get_device_properties(device)
+    return properties.multi_processor_count, 10 * properties.major + properties.minor
+
+
+def _share(tiles: AttentionTiles, shape: AttentionShape, processors: int) -> Share:
+    programs = max(1, processors * tiles.programs // shape.num_kv_heads)
+    return Share(tiles.rows // shape.group, tiles.keys, programs)
