@@ -58,14 +58,17 @@ def resolve_arithmetic(device: str, weights: str, kv: str, exact: bool | None) -
                 "use 'auto' or 'fp32' on the device 'cuda'"
             )
     dtype = _gpu_dtype(weights) if device == "cuda" else torch.float32
+    # On the CPU it costs nothing: every product has one order of additions anyway.
+    exact = device == "cpu" if exact is None else exact
+    # A GPU's matrix units want plain numbers, whatever the file has, and so do torch's products,
+    # which compute what need not be exact on the CPU.
+    plain = device == "cuda" or (not exact and weights == "auto")
     return Arithmetic(
         device=device,
         dtype=dtype,
-        # A GPU's matrix units want plain numbers, whatever the file has.
-        weights="fp32" if device == "cuda" else weights,
+        weights="fp32" if plain else weights,
         kv="int8" if kv == "int8" else DTYPE_NAMES[dtype],
-        # On the CPU it costs nothing: every product has one order of additions anyway.
-        exact=device == "cpu" if exact is None else exact,
+        exact=exact,
     )
 
 

@@ -24,6 +24,12 @@ def test_on_the_cpu_all_is_fp32_but_what_is_asked_to_be_int8() -> None:
     assert (small.kv_element_bytes, small.kv_scale_bytes) == (1, 2)
 
 
+def test_torch_s_products_get_plain_weights() -> None:
+    """They are what computes without exactness; int8 that was asked for stays int8."""
+    assert resolve_arithmetic("cpu", "auto", "auto", exact=False).weights == "fp32"
+    assert resolve_arithmetic("cpu", "int8", "auto", exact=False).weights == "int8"
+
+
 def test_int8_weights_keep_an_open_choice_of_device_on_the_cpu() -> None:
     """Only the CPU computes with them; a GPU that was asked for by name is refused."""
     assert resolve_arithmetic("auto", "int8", "auto", None).device == "cpu"

@@ -88,7 +88,7 @@ def test_the_cpu_is_exact_unless_told_otherwise() -> None:
     assert plan.arithmetic == "cpu, blocks weights, fp32 KV, exact"
     assert plan.arithmetic in str(plan)
     fast = EngineConfig(device="cpu", exact=False, kv="int8").resolve(model_config())
-    assert fast.arithmetic == "cpu, auto weights, int8 KV, not exact"
+    assert fast.arithmetic == "cpu, fp32 weights, int8 KV, not exact"
 
 
 def test_a_checkpoint_must_have_the_weights_that_are_asked_for() -> None:
