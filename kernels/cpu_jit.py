@@ -6,9 +6,11 @@ folder is named for a fingerprint of all the CPU kernels' sources. Knows no kern
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +31,28 @@ def parallel_jit(function: Callable[..., Any]) -> Any:
 
 def _compile(function: Callable[..., Any], parallel: bool) -> Any:
     # No `fastmath`: an order of additions that the compiler chooses is the end of exactness.
+    with kept() as options:
+        return numba.njit(nogil=True, parallel=parallel, **options)(function)
+
+
+@contextmanager
+def kept() -> Iterator[dict[str, bool]]:
+    """What to tell Numba, inside the block, for a function that is kept on disk."""
     folder = cache_folder()
     if folder is None:
-        return numba.njit(nogil=True, parallel=parallel)(function)
+        yield {}
+        return
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(folder)
     try:
-        return numba.njit(nogil=True, parallel=parallel, cache=True)(function)
+        yield {"cache": True}
     finally:
         numba.config.CACHE_DIR = before
 
 
+@functools.cache
 def cache_folder() -> Path | None:
-    """Where compiled kernels are kept: beside their sources or in the user's cache; None: nowhere."""
+    """Where compiled kernels are kept: beside their sources, else in the user's cache, or nowhere."""
     name = f"cpu-kernels-{_fingerprint()}"
     here = Path(__file__).resolve().parent / "__pycache__"
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "radixchat"

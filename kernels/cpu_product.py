@@ -79,7 +79,7 @@ def multiply(
     x and out are addresses of fp32, strides in bytes; scratch is the caller's own buffer of
     SCRATCH_BYTES, of which nothing is kept.
     """
-    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, NO)
+    share(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, NO)
 
 
 @jit
@@ -95,11 +95,11 @@ def multiply_add(
     scratch: int,
 ) -> None:
     """As `multiply`, but add the finished sums to what out holds."""
-    _multiply(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, YES)
+    share(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, YES)
 
 
 @jit
-def _multiply(
+def share(
     x: int,
     x_stride: int,
     rows: int,
@@ -111,6 +111,7 @@ def _multiply(
     scratch: int,
     adding: int,
 ) -> None:
+    """`multiply_add` if adding, else `multiply`: one function, as it is long when compiled."""
     stay_whole()
     scratch = (scratch + 63) // 64 * 64
     num_panels = (matrix[OUT] + PANEL - 1) // PANEL
