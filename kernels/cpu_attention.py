@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor
 
 from radixchat.kernels import cpu_kv as f
@@ -32,7 +33,7 @@ from radixchat.kernels.cpu_key_tile import (
 from radixchat.kernels.cpu_kv import describe_kv
 from radixchat.kernels.cpu_plan import BLOCK_ROWS, KEY_TILE, plan_attention, state_bytes
 from radixchat.kernels.cpu_row_block import VECTORS, block_rows, mix, scores
-from radixchat.kernels.cpu_simd import LANE_BYTES, everywhere, load, mul, store
+from radixchat.kernels.cpu_simd import LANE_BYTES, WIDTH, everywhere, load, mul, store
 from radixchat.kernels.cpu_softmax import clear, finish, fold_state, weigh
 from radixchat.kernels.kv_pages import KVLayer
 from radixchat.kernels.ragged import Ragged
@@ -73,7 +74,7 @@ def attend(
     of the plan; scratch: this part's own.
     """
     dim = kv[f.DIM]
-    line = 4 * (dim + 16)
+    line = 4 * (dim + WIDTH)
     most = max(BLOCK_ROWS, group)
     weights = scratch + most * 4 * dim
     own = weights + most * _WEIGHTS
@@ -114,7 +115,7 @@ def fold(
     Parts share the rows; but each may fold them all, as (0, 1), since what they write is the
     same to the bit.
     """
-    line = 4 * (dim + 16)
+    line = 4 * (dim + WIDTH)
     for i in range(len(folds)):
         item = folds[i]
         rows = item[plan.POSITIONS] * group
@@ -152,7 +153,7 @@ def _take_queries(
         target += group * dim * 4
 
 
-@jit
+@njit(nogil=True, inline="always")  # else the blocks of rows are compiled once more
 def _attend_tile(
     kv: Any,
     tables: Any,
@@ -165,21 +166,23 @@ def _attend_tile(
     found: int,
 ) -> None:
     """The states of a block's rows for one tile; rows that see nothing of it are left out."""
-    dim, codes = kv[f.DIM], 1 if kv[f.K_SCALE] else 0
-    rows, start = item[plan.POSITIONS] * group, tile * KEY_TILE
+    dim, codes, start = kv[f.DIM], 1 if kv[f.K_SCALE] else 0, tile * KEY_TILE
+    rows, line = item[plan.POSITIONS] * group, 4 * (dim + WIDTH)
     # Row r sees min(KEY_TILE, visible + r // group) keys of this tile.
     visible = item[plan.FIRST_POSITION] + 1 - start
     end = min(KEY_TILE, visible + item[plan.POSITIONS] - 1)
-    k_step = find_tile(kv, tables[item[plan.REQUEST]], item[plan.HEAD], start, start + end, found)
-    line = 4 * (dim + 16)
+    last = item[plan.FIRST_POSITION] + item[plan.POSITIONS]
+    last = min(last, item[plan.END_TILE] * KEY_TILE)
+    table = tables[item[plan.REQUEST]]
+    k_step = find_tile(kv, table, item[plan.HEAD], start, start + end, last, found)
     first = _first_row(item, group, tile)
-    for key in range(0, end, 16 * VECTORS):
-        row = first
+    for key in range(0, end, WIDTH * VECTORS):
+        row, at = first, found + K_AT + key // WIDTH * 8
         while row < rows:
             n = block_rows(rows - row)
-            if min(KEY_TILE, visible + (row + n - 1) // group) > key:
+            if visible + (row + n - 1) // group > key:
                 q, out = queries + row * 4 * dim, weights + row * _WEIGHTS + 4 * key
-                scores(n, codes, q, 4 * dim, found + K_AT + key // 2, k_step, dim, out, _WEIGHTS)
+                scores(n, codes, q, 4 * dim, at, k_step, dim, out, _WEIGHTS)
             row += n
     k_scales, v_scales = (found + K_SCALES, found + V_SCALES) if codes else (0, 0)
     for row in range(first, rows):
@@ -190,36 +193,18 @@ def _attend_tile(
         row = first
         while row < rows:
             n = block_rows(rows - row)
-            _mix_rows(n, row, key, visible, group, codes, dim, weights, states, found)
+            # What all n rows see of these keys they take together, the rest each for itself.
+            shared = max(0, min(_TOGETHER, KEY_TILE - key, visible + row // group - key))
+            for alone in range(-1, n if shared < _TOGETHER else 0):
+                r, m, done = (row, n, 0) if alone < 0 else (row + alone, 1, shared)
+                count = min(_TOGETHER, KEY_TILE - key, visible + r // group - key) - done
+                if count > 0:
+                    w, at = (
+                        weights + r * _WEIGHTS + 4 * (key + done),
+                        found + V_AT + 8 * (key + done),
+                    )
+                    mix(m, codes, w, _WEIGHTS, at, dim, count, states + r * line, line)
             row += n
-
-
-@jit
-def _mix_rows(
-    n: int,
-    row: int,
-    key: int,
-    visible: int,
-    group: int,
-    codes: int,
-    dim: int,
-    weights: int,
-    states: int,
-    found: int,
-) -> None:
-    """Add the values of up to 64 keys to n rows: what all see together, then each row's rest."""
-    line = 4 * (dim + 16)
-    w, state, at = weights + row * _WEIGHTS + 4 * key, states + row * line, found + V_AT + 8 * key
-    shared = max(0, min(_TOGETHER, min(KEY_TILE, visible + row // group) - key))
-    if shared > 0:
-        mix(n, codes, w, _WEIGHTS, at, dim, shared, state, line)
-    if shared == _TOGETHER:
-        return
-    for r in range(n):
-        count = min(_TOGETHER, min(KEY_TILE, visible + (row + r) // group) - key)
-        if count > shared:
-            rest = w + r * _WEIGHTS + 4 * shared
-            mix(1, codes, rest, 0, at + 8 * shared, dim, count - shared, state + r * line, 0)
 
 
 def paged_attention(query: Tensor, kv: KVLayer, step: Ragged, num_parts: int = 1) -> Tensor:

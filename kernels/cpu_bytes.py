@@ -9,6 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 _BYTE, _LONG = ir.IntType(8), ir.IntType(64)
@@ -45,3 +46,23 @@ def copy_byte(_context: Any, source: Any, target: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64), code
+
+
+@intrinsic
+def prefetch(_context: Any, address: Any) -> Any:
+    """Have the cache line of the address come, to be read; any address will do."""
+
+    def code(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        fetch(builder, values[0])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), code
+
+
+def fetch(builder: Any, address: Any) -> None:
+    """The code of `prefetch`."""
+    place = builder.inttoptr(address, _BYTE.as_pointer())
+    numbers = [ir.IntType(32)(number) for number in (0, 3, 1)]  # to read, keep near, data
+    kind = ir.FunctionType(ir.VoidType(), [place.type, *(number.type for number in numbers)])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(function, [place, *numbers])

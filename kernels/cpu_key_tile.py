@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 from radixchat.kernels import cpu_kv as f
-from radixchat.kernels.cpu_bytes import copy_byte, load_word, store_word
+from radixchat.kernels.cpu_bytes import copy_byte, load_word, prefetch, store_word
 from radixchat.kernels.cpu_jit import jit
 from radixchat.kernels.cpu_plan import KEY_TILE
-from radixchat.kernels.cpu_row_block import VECTORS
+from radixchat.kernels.cpu_row_block import AHEAD, VECTORS
 from radixchat.kernels.cpu_simd import (
     LANE_BYTES,
     WIDTH,
@@ -29,7 +29,7 @@ from radixchat.kernels.cpu_simd import (
 
 K_AT = 0
 V_AT = 8 * 2 * WIDTH
-K_SCALES = V_AT + 8 * KEY_TILE
+K_SCALES = V_AT + 8 * (KEY_TILE + AHEAD)
 V_SCALES = K_SCALES + 4 * KEY_TILE
 _K_COPY = V_SCALES + 4 * KEY_TILE
 
@@ -40,7 +40,7 @@ def tile_bytes(dim: int) -> int:
 
 
 @jit
-def find_tile(kv: Any, table: Any, head: int, start: int, end: int, scratch: int) -> int:
+def find_tile(kv: Any, table: Any, head: int, start: int, end: int, last: int, scratch: int) -> int:
     """Addresses and scales of the keys start..end-1, at most a tile; returns K's bytes per dim.
 
     kv: a row of `describe_kv`; table: the request's pages. K addresses come for 16 keys each, and
@@ -50,26 +50,56 @@ def find_tile(kv: Any, table: Any, head: int, start: int, end: int, scratch: int
     page_size, count = kv[f.PAGE_SIZE], end - start
     size = 1 if kv[f.K_SCALE] else 4
     direct = page_size % WIDTH == 0 and kv[f.K_SLOT] == size
-    for i in range(count):
+    i = 0
+    while i < count:  # a run of keys of one page
         page, offset = table[(start + i) // page_size], (start + i) % page_size
-        v = kv[f.V] + page * kv[f.V_PAGE] + head * kv[f.V_HEAD] + offset * kv[f.V_SLOT]
-        store_word(scratch + V_AT + 8 * i, v)
         k = kv[f.K] + page * kv[f.K_PAGE] + head * kv[f.K_HEAD] + offset * kv[f.K_SLOT]
-        if not direct:
-            _copy_key(kv, k, i, size, scratch + _K_COPY)
-        elif i % WIDTH == 0:
-            store_word(scratch + K_AT + 8 * (i // WIDTH), k)
+        v = kv[f.V] + page * kv[f.V_PAGE] + head * kv[f.V_HEAD] + offset * kv[f.V_SLOT]
+        run = min(count - i, page_size - offset)
+        for j in range(run):
+            store_word(scratch + V_AT + 8 * (i + j), v + j * kv[f.V_SLOT])
+        if direct:
+            for j in range(0, run, WIDTH):
+                store_word(scratch + K_AT + (i + j) // 2, k + j * size)
+        else:
+            for j in range(run):
+                _copy_key(kv, k + j * kv[f.K_SLOT], i + j, size, scratch + _K_COPY)
+        i += run
     if not direct:
         for i in range(0, count, WIDTH):
             k = scratch + _K_COPY + i * kv[f.DIM] * size
             store_word(scratch + K_AT + 8 * (i // WIDTH), k)
     vectors = (count + WIDTH - 1) // WIDTH
-    last = load_word(scratch + K_AT + 8 * (vectors - 1))
-    for i in range(vectors, vectors + VECTORS - 1):
-        store_word(scratch + K_AT + 8 * i, last)
+    whole = (vectors + VECTORS - 1) // VECTORS * VECTORS
+    final = load_word(scratch + K_AT + 8 * (vectors - 1))
+    for i in range(vectors, whole):
+        store_word(scratch + K_AT + 8 * i, final)
+    for i in range(VECTORS):
+        v = load_word(scratch + V_AT + 8 * min(WIDTH * i, count - 1))
+        store_word(scratch + K_AT + 8 * (whole + i), v)
+    for i in range(AHEAD):
+        store_word(scratch + V_AT + 8 * (count + i), v)
+    if direct and last > end:
+        _expect(kv, table, head, end, min(last, end + KEY_TILE), size, scratch + V_AT + 8 * count)
     if kv[f.K_SCALE]:
         _take_scales(kv, table, head, start, end, scratch)
     return kv[f.K_DIM] if direct else WIDTH * size
+
+
+@jit
+def _expect(kv: Any, table: Any, head: int, start: int, end: int, size: int, entries: int) -> None:
+    """Have the next tile come: its first K rows behind the table of V rows, its scales at once."""
+    page_size, line = kv[f.PAGE_SIZE], kv[f.DIM] * size
+    for position in range(start, end, page_size):
+        page = table[position // page_size]
+        if position - start < AHEAD:
+            k = kv[f.K] + page * kv[f.K_PAGE] + head * kv[f.K_HEAD]
+            for i in range(min(page_size, AHEAD - (position - start))):
+                store_word(entries + 8 * (position - start + i), k + i * line)
+        if size == 1:
+            scales = page * kv[f.SCALE_PAGE] + head * kv[f.SCALE_HEAD]
+            prefetch(kv[f.K_SCALE] + scales)
+            prefetch(kv[f.V_SCALE] + scales)
 
 
 @jit

@@ -45,13 +45,22 @@ def weigh(scores: int, count: int, k_scales: int, v_scales: int, state: int, dim
     """
     lowest, nothing = everywhere(_LOWEST), everywhere(np.float32(0.0))
     top, check = lowest, nothing
-    for i in range(0, count, WIDTH):
+    whole = count // WIDTH * WIDTH
+    for i in range(0, whole, WIDTH):
         score = load(scores + 4 * i)
         if k_scales:
             score = mul(score, load(k_scales + 4 * i))
-        check = fma(keep_first(score, np.int64(count - i), nothing), nothing, check)
-        score = keep_first(score, np.int64(count - i), lowest)
-        store(scores + 4 * i, score)
+            store(scores + 4 * i, score)
+        check = fma(score, nothing, check)
+        top = maximum(score, top)
+    if whole < count:
+        score = load(scores + 4 * whole)
+        if k_scales:
+            score = mul(score, load(k_scales + 4 * whole))
+        left = np.int64(count - whole)
+        check = fma(keep_first(score, left, nothing), nothing, check)
+        score = keep_first(score, left, lowest)
+        store(scores + 4 * whole, score)
         top = maximum(score, top)
     highest = largest(top)
     top = everywhere(highest)
