@@ -5,6 +5,7 @@ Owns the decoder and the KV tensors. Knows no queue and no tree.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from itertools import islice
 
@@ -20,24 +21,27 @@ from radixchat.engine.sampler import sample
 from radixchat.engine.weights import Checkpoint
 from radixchat.kernels import ops
 
+_LOGGER = logging.getLogger(__name__)
+
 
 class Runner:
     """Executes steps for one model under one plan."""
 
     def __init__(self, checkpoint: Checkpoint, plan: EnginePlan) -> None:
         torch.set_num_threads(plan.threads)
-        embedding = checkpoint.tensors["embed_tokens.weight"]
-        self._device = str(embedding.device)
+        config, norm = checkpoint.config, checkpoint.tensors["norm.weight"]
+        assert isinstance(norm, Tensor)
+        kv_dtype = torch.int8 if plan.kv == "int8" else norm.dtype
+        self._device = str(norm.device)
         self._plan = plan
-        config = checkpoint.config
-        self._decoder = Decoder(config, checkpoint.tensors, plan.max_tokens, exact=True)
+        self._decoder = decoder(checkpoint, plan, kv_dtype)
         self.pages = ops.empty_pages(
             config.num_layers,
             plan.num_pages,
             config.num_kv_heads,
             plan.page_size,
             config.head_dim,
-            embedding.dtype,
+            kv_dtype,
             self._device,
         )
 
@@ -82,6 +86,26 @@ class Runner:
                 if item.samples:
                     result.sampled.extend(islice(samples, 1 + len(item.draft)))
         return results
+
+
+def decoder(checkpoint: Checkpoint, plan: EnginePlan, kv_dtype: torch.dtype) -> Decoder:
+    """The fastest decoder that keeps the plan's promise on this machine, tried out for it."""
+    found = []
+    for compiled in (True, False):
+        made = Decoder(
+            checkpoint.config,
+            checkpoint.tensors,
+            plan.max_tokens,
+            exact=plan.exact,
+            threads=plan.threads,
+            compiled=compiled,
+        )
+        if not plan.exact or (problem := made.inexactness(kv_dtype, plan.page_size)) is None:
+            return made
+        arithmetic = "compiled" if compiled else "torch's"
+        _LOGGER.warning("on this machine %s arithmetic is not exact: %s", arithmetic, problem)
+        found.append(made)
+    return found[0]
 
 
 def _prompt_logprobs(item: ScheduledRequest, logits: Tensor) -> list[TokenLogprob]:

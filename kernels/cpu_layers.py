@@ -68,9 +68,12 @@ class CpuLayers:
 
     row_alignment = 1
 
-    def __init__(self, shape: LayerShape, layers: Sequence[LayerWeights], threads: int) -> None:
+    def __init__(
+        self, shape: LayerShape, layers: Sequence[LayerWeights], threads: int | None = None
+    ) -> None:
+        """threads: None for all that Numba has."""
         self._shape = shape
-        self._threads = threads
+        self._threads = threads = threads or numba.config.NUMBA_NUM_THREADS
         packed = [
             [_packed(m) for m in (layer.qkv, layer.out, layer.gate_up, layer.down)]
             for layer in layers
@@ -217,10 +220,10 @@ def _is_empty(operation: int, step: Any, layer: Any, folds: Any) -> bool:
     """Whether an operation has nothing to do, so that the parts need not meet for it."""
     few = step[ROWS] <= FEW_ROWS
     if operation == NORM_INPUT:
-        return few
+        return bool(few)
     if operation == FOLD:
-        return len(folds) == 0
-    return operation == NORM_MIDDLE and few and not layer[OUT_BIAS]
+        return bool(len(folds) == 0)
+    return bool(operation == NORM_MIDDLE and few and not layer[OUT_BIAS])
 
 
 @jit
