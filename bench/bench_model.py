@@ -10,6 +10,7 @@ import random
 
 import click
 
+from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.model_store import ModelStore
@@ -17,14 +18,20 @@ from radixchat.engine.request import Request
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 
+_DEFAULT = EngineConfig()  # what a user gets
 
-def load_model(name: str) -> Checkpoint:
-    """The checkpoint of an installed model; raises click.ClickException that says what to do."""
+
+def load_model(name: str, config: EngineConfig = _DEFAULT) -> Checkpoint:
+    """The checkpoint of an installed model, as an engine with `config` computes with it.
+
+    Raises click.ClickException that says what to do, and ConfigError.
+    """
+    arithmetic = config.arithmetic()
     try:
         path = ModelStore.default().find(name)
         if path is None:
             raise click.ClickException(f"{name} is not installed: radixchat models pull {name}")
-        return load_checkpoint(path)
+        return load_checkpoint(path, arithmetic.dtype, arithmetic.weights)
     except ModelLoadError as error:
         raise click.ClickException(str(error)) from error
 

@@ -15,7 +15,6 @@ import os
 import sys
 import time
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -116,8 +115,9 @@ def main() -> None:
 
     settings: dict[str, Any] = json.loads(sys.argv[1])
     try:
-        checkpoint = load_model(str(Path(settings.pop("model"))))
-        arm = OurArm(checkpoint, EngineConfig(max_draft_tokens=0, **settings))
+        model = settings.pop("model")
+        config = EngineConfig(device="cpu", max_draft_tokens=0, **settings)
+        arm = OurArm(load_model(model, config), config)
         answer(**arm.info())
         for line in sys.stdin:
             request = json.loads(line)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 import numpy as np
@@ -86,20 +86,15 @@ def session_load(model: ModelConfig) -> SessionLoad:
 
 def compare(checkpoint_name: str, chats: str, window: int, tokens: int) -> KVResult:
     """Run both arms; raises RadixChatError, TraceError and click.ClickException."""
-    checkpoint = load_model(checkpoint_name)
+    config = EngineConfig(page_size=DEFAULT_PAGE_SIZE, device="cpu")
+    checkpoint = load_model(checkpoint_name, config)
     encoder = TemplateEncoder.load(checkpoint_name)
     texts = chat_windows(chats, encoder, window, tokens)
     if not texts:
         raise click.ClickException(f"{chats} has no chat of {window // 2} tokens or more")
     load = session_load(checkpoint.config)
     plain, int8 = (
-        run_arm(
-            checkpoint,
-            EngineConfig(page_size=DEFAULT_PAGE_SIZE, device="cpu", kv=kv),
-            texts,
-            load,
-        )
-        for kv in ("auto", "int8")
+        run_arm(checkpoint, replace(config, kv=kv), texts, load) for kv in ("auto", "int8")
     )
     return KVResult(plain, int8, checkpoint.config.kv_bytes_per_token(2), SESSIONS_OF_16_BITS)
 

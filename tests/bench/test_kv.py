@@ -84,7 +84,7 @@ def test_int8_reads_back_other_numbers_and_holds_more(tiny: Checkpoint) -> None:
     assert int8.bytes_per_token == NUMBERS + 2 * SCALES
     moved = np.abs(plain.losses - int8.losses)
     assert moved.max() > 0
-    assert moved.mean() < 0.1
+    assert moved.mean() < 0.05 * plain.losses.mean()
     pages = load.pool_bytes // int8.bytes_per_token // 16
     assert plain.sessions in (64 // 6 - 1, 64 // 6)
     assert int8.sessions in (pages // 6 - 1, pages // 6)
