@@ -26,13 +26,21 @@ from radixchat.kernels.cpu_simd import LANE_BYTES, WIDTH
 _HAS_AVX512 = bool(binding.get_host_cpu_features().get("avx512f", False))
 TALL = 6 if _HAS_AVX512 else 3
 WIDE = 2 if _HAS_AVX512 else 1
-ROW_WIDE = 3  # panels at once for one row: 6 sums, 6 scales, 6 minima
+PAIR = 2
+FEW = 8  # rows for which codes are widened in registers
+STEP = 4  # inputs between two prefetches: a cache line of uint4 codes, two of int8
 
+_CACHE_LINE = 64
 _VECTORS = PANEL_BYTES // LANE_BYTES  # of a panel
 _FLOAT, _INT, _BYTE, _WORD = ir.FloatType(), ir.IntType(32), ir.IntType(8), ir.IntType(64)
 _FLOATS, _INTS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_INT, WIDTH)
 _HALVES, _BYTES = ir.VectorType(ir.HalfType(), WIDTH), ir.VectorType(_BYTE, WIDTH)
 _NUMBERS = types.int64
+
+
+def wide_of(rows: int) -> int:
+    """Panels at once for few rows: sums, scales and minima of all are to stay in registers."""
+    return 3 if rows == 1 else 2 if rows <= 4 else 1
 
 
 def _word(value: int) -> Any:
@@ -63,6 +71,15 @@ def _fma(builder: Any, *values: Any) -> Any:
     kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.fma.v16f32")
     return builder.call(function, values)
+
+
+def _prefetch(builder: Any, address: Any) -> None:
+    """Ask the second-level cache for the line at the address, which may be anywhere."""
+    pointer = _BYTE.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    read, second_level, data = _INT(0), _INT(2), _INT(1)
+    builder.call(function, [builder.inttoptr(address, pointer), read, second_level, data])
 
 
 def _slots(builder: Any, count: int) -> list[Any]:
@@ -194,52 +211,73 @@ def _codes(builder: Any, kind: int, address: Any) -> list[Any]:
     return [builder.sitofp(part, _FLOATS) for part in (low, high)]
 
 
-def _emit_row(builder: Any, kind: int, panels: int, arguments: Any) -> None:
-    x, depth, group, codes, code_stride, scales, minima, scale_stride, halves, out = arguments
-    sums, factors, offsets = (_slots(builder, panels * _VECTORS) for _ in range(3))
-    for slot in sums:
+def _load_group(
+    builder: Any, panels: int, number: Any, scales: Any, halves: Any, ahead: Any, slots: list[Any]
+) -> None:
+    """Scales or minima of a group for each panel, and a request for those `ahead` panels later."""
+    address, stride = scales
+    is_half = builder.icmp_signed("!=", halves, _word(0))
+    size = builder.select(is_half, _word(PANEL_BYTES // 2), _word(PANEL_BYTES))
+    for panel in range(panels):
+        base = _at(builder, address, number, size)
+        place = _at(builder, base, _word(panel), stride)
+        part = slots[panel * _VECTORS : (panel + 1) * _VECTORS]
+        _load_scales(builder, halves, place, part)
+        _prefetch(builder, _at(builder, place, ahead, stride))
+
+
+def _emit_rows(builder: Any, kind: int, rows: int, panels: int, arguments: Any) -> None:
+    x, x_stride, depth, group, *source, ahead, out, out_stride = arguments
+    codes, code_stride, scales, minima, scale_stride, halves = source
+    sums = [_slots(builder, panels * _VECTORS) for _ in range(rows)]
+    factors, offsets = (_slots(builder, panels * _VECTORS) for _ in range(2))
+    for slot in (slot for row in sums for slot in row):
         builder.store(_every(_FLOATS, 0.0), slot)
     for slot in offsets:
         builder.store(_every(_FLOATS, -0.0), slot)
     has_minima = builder.icmp_signed("!=", minima, _word(0))
-    scale_bytes = builder.select(
-        builder.icmp_signed("!=", halves, _word(0)), _word(PANEL_BYTES // 2), _word(PANEL_BYTES)
-    )
-    code_bytes = _word(PANEL_BYTES // 4 if kind == INT8 else PANEL_BYTES // 8)
+    code_bytes = PANEL_BYTES // 4 if kind == INT8 else PANEL_BYTES // 8
     columns = [_at(builder, codes, _word(panel), code_stride) for panel in range(panels)]
+    x_rows = [_at(builder, x, _word(row), x_stride) for row in range(rows)]
     with cgutils.for_range_slice(builder, _word(0), depth, group, _WORD) as (first, number):
-        for panel in range(panels):
-            place = _at(builder, builder.mul(number, scale_bytes), _word(panel), scale_stride)
-            part = slice(panel * _VECTORS, (panel + 1) * _VECTORS)
-            _load_scales(builder, halves, builder.add(scales, place), factors[part])
-            with builder.if_then(has_minima):
-                _load_scales(builder, halves, builder.add(minima, place), offsets[part])
+        _load_group(builder, panels, number, (scales, scale_stride), halves, ahead, factors)
+        with builder.if_then(has_minima):
+            _load_group(builder, panels, number, (minima, scale_stride), halves, ahead, offsets)
         rest = builder.sub(depth, first)
         count = builder.select(builder.icmp_signed("<", rest, group), rest, group)
-        with cgutils.for_range(builder, count) as loop:
-            k = builder.add(first, loop.index)
-            parts = [
-                part
-                for column in columns
-                for part in _codes(builder, kind, _at(builder, column, k, code_bytes))
-            ]
-            vectors = [
-                _fma(builder, part, builder.load(factor), builder.load(offset))
-                for part, factor, offset in zip(parts, factors, offsets, strict=True)
-            ]
-            _add_products(builder, [sums], [_at(builder, x, k, _word(4))], vectors)
-    for vector, slot in enumerate(sums):
-        _write(builder, builder.load(slot), out, vector * LANE_BYTES)
+        end = builder.add(first, count)
+        with cgutils.for_range_slice(builder, first, end, _word(STEP), _WORD) as (k, _):
+            places = [_at(builder, column, k, _word(code_bytes)) for column in columns]
+            for place in places:
+                later = _at(builder, place, ahead, code_stride)
+                for line in range(0, STEP * code_bytes, _CACHE_LINE):
+                    _prefetch(builder, builder.add(later, _word(line)))
+            for step in range(STEP):
+                here = [builder.add(place, _word(step * code_bytes)) for place in places]
+                parts = [part for place in here for part in _codes(builder, kind, place)]
+                weights = [
+                    _fma(builder, part, builder.load(factor), builder.load(offset))
+                    for part, factor, offset in zip(parts, factors, offsets, strict=True)
+                ]
+                after = builder.mul(builder.add(k, _word(step)), _word(4))
+                numbers = [builder.add(row, after) for row in x_rows]
+                _add_products(builder, sums, numbers, weights)
+    for number, row in enumerate(sums):
+        place = _at(builder, out, _word(number), out_stride)
+        for vector, slot in enumerate(row):
+            _write(builder, builder.load(slot), place, vector * LANE_BYTES)
 
 
-def _row_kernel(kind: int) -> Any:
-    """The product of one row with panels of codes of a kind."""
+def _rows_kernel(kind: int) -> Any:
+    """The product of few rows with panels of codes of a kind, widened in registers."""
 
     @intrinsic
-    def multiply_row(
+    def multiply_rows(
         _context: Any,
+        rows: Any,
         panels: Any,
         x: Any,
+        x_stride: Any,
         depth: Any,
         group: Any,
         codes: Any,
@@ -248,24 +286,35 @@ def _row_kernel(kind: int) -> Any:
         minima: Any,
         scale_stride: Any,
         halves: Any,
+        ahead: Any,
         out: Any,
+        out_stride: Any,
     ) -> Any:
         def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            panels, *others = arguments
+            rows, panels, *others = arguments
+            sizes = [
+                (tall, wide) for tall in range(1, FEW + 1) for wide in range(1, wide_of(tall) + 1)
+            ]
+            index = builder.sub(panels, _word(1))
+            for tall in range(1, FEW):
+                is_taller = builder.icmp_signed(">", rows, _word(tall))
+                skipped = builder.select(is_taller, _word(wide_of(tall)), _word(0))
+                index = builder.add(index, skipped)
 
-            def emitter(wide: int) -> Callable[[], None]:
-                return lambda: _emit_row(builder, kind, wide, others)
+            def emitter(tall: int, wide: int) -> Callable[[], None]:
+                return lambda: _emit_rows(builder, kind, tall, wide, others)
 
-            emitters = [emitter(wide) for wide in range(1, ROW_WIDE + 1)]
-            _choose(builder, builder.sub(panels, _word(1)), emitters)
+            _choose(builder, index, [emitter(tall, wide) for tall, wide in sizes])
             return context.get_dummy_value()
 
-        return types.void(*[_NUMBERS] * 11), code
+        return types.void(*[_NUMBERS] * 15), code
 
-    return multiply_row
+    return multiply_rows
 
 
-# Write x [depth] times `panels` panels of codes to out [panels * 32]; 1 <= panels <= ROW_WIDE.
-multiply_row_int8 = _row_kernel(INT8)
-multiply_row_uint4 = _row_kernel(UINT4)
-multiply_row_int4 = _row_kernel(INT4)
+# Write x [rows, depth] times `panels` panels of codes to out [rows, panels * 32], and ask the
+# cache for the panels that lie `ahead` further on. 1 <= rows <= FEW, 1 <= panels <= wide_of(rows),
+# depth a multiple of STEP.
+multiply_rows_int8 = _rows_kernel(INT8)
+multiply_rows_uint4 = _rows_kernel(UINT4)
+multiply_rows_int4 = _rows_kernel(INT4)

@@ -29,14 +29,16 @@ from torch import Tensor
 from radixchat.kernels import cpu_panels as panels
 from radixchat.kernels.cpu_jit import jit, parallel_jit
 from radixchat.kernels.cpu_micro_kernel import (
-    ROW_WIDE,
+    FEW,
+    PAIR,
     TALL,
     WIDE,
-    multiply_row_int4,
-    multiply_row_int8,
-    multiply_row_uint4,
+    multiply_rows_int4,
+    multiply_rows_int8,
+    multiply_rows_uint4,
     multiply_tile,
     stay_whole,
+    wide_of,
 )
 from radixchat.kernels.cpu_simd import add, load, load_scalar, store, store_scalar
 from radixchat.kernels.cpu_widen import widen
@@ -44,17 +46,17 @@ from radixchat.kernels.packed_matrix import PackedMatrix
 
 BLOCK_INPUTS = 512  # a multiple of every group
 BLOCK_ROWS = 256
-PAIR = 2  # panels whose sums are finished together
 # Widening a panel costs about as much as multiplying this many rows with it.
 WIDEN_ROWS = 6
 
+WIDE_OF = (0, *[wide_of(rows) for rows in range(1, FEW + 1)])
 PANEL, PANEL_BYTES = panels.PANEL, panels.PANEL_BYTES
 SUMS_STRIDE = np.int64(PAIR * PANEL_BYTES)
 WEIGHT_BYTES = PAIR * BLOCK_INPUTS * PANEL_BYTES
 SCRATCH_BYTES = WEIGHT_BYTES + BLOCK_ROWS * int(SUMS_STRIDE) + 64
 
 # Numba compiles a function again for a literal argument and for every other kind of integer.
-NO, YES, ONE = np.int64(0), np.int64(1), np.int64(1)
+NO, YES = np.int64(0), np.int64(1)
 
 FORMAT, OUT, IN, GROUP = panels.FORMAT, panels.OUT_FEATURES, panels.IN_FEATURES, panels.GROUP
 CODES, CODE_STRIDE, MINIMA = panels.CODES, panels.CODE_STRIDE, panels.MINIMA
@@ -124,8 +126,11 @@ def share(
     for row in range(first_row, end_row, BLOCK_ROWS):
         count = min(BLOCK_ROWS, end_row - row)
         x_block, out_block = x + row * x_stride, out + row * out_stride
-        if count == 1 and matrix[FORMAT] != FP32:
-            _one_row(x_block, matrix, first_panel, end_panel, out_block, scratch, adding)
+        if count <= FEW and matrix[FORMAT] != FP32:
+            _few_rows(
+                x_block, x_stride, count, matrix, first_panel, end_panel, out_block, out_stride,
+                scratch, adding,
+            )  # fmt: skip
             continue
         for panel in range(first_panel, end_panel, PAIR):
             width = min(PAIR, end_panel - panel)
@@ -154,40 +159,70 @@ def split_rows(rows: int, num_panels: int, num_parts: int) -> int:
 
 
 @jit
-def _one_row(
-    x: int, matrix: Any, first_panel: int, end_panel: int, out: int, scratch: int, adding: int
+def _few_rows(
+    x: int,
+    x_stride: int,
+    rows: int,
+    matrix: Any,
+    first_panel: int,
+    end_panel: int,
+    out: int,
+    out_stride: int,
+    scratch: int,
+    adding: int,
 ) -> None:
+    """Up to FEW rows times the codes of some panels, each code read once."""
     stay_whole()
+    most = WIDE_OF[rows]
     panel = first_panel
     while panel < end_panel:
         left = end_panel - panel
         # Two and two rather than three and one: a single panel has only two chains.
-        width = min(left, ROW_WIDE) if left != ROW_WIDE + 1 else ROW_WIDE - 1
+        width = min(left, most) if left != most + 1 or most < 3 else PAIR
+        ahead = width if left > width else NO
+        place = out + panel * PANEL_BYTES
         direct = not adding and (panel + width) * PANEL <= matrix[OUT]
-        sums = out + panel * PANEL_BYTES if direct else scratch
-        codes = matrix[CODES] + panel * matrix[CODE_STRIDE]
-        scale = panel * matrix[SCALE_STRIDE]
-        minima = matrix[MINIMA] + scale if matrix[MINIMA] else 0
-        if matrix[FORMAT] == INT8:
-            multiply_row_int8(
-                width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
-                matrix[SCALES] + scale, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
-            )  # fmt: skip
-        elif matrix[FORMAT] == UINT4:
-            multiply_row_uint4(
-                width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
-                matrix[SCALES] + scale, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
-            )  # fmt: skip
-        else:
-            multiply_row_int4(
-                width, x, matrix[IN], matrix[GROUP], codes, matrix[CODE_STRIDE],
-                matrix[SCALES] + scale, minima, matrix[SCALE_STRIDE], matrix[HALVES], sums,
-            )  # fmt: skip
+        sums = place if direct else scratch
+        stride = out_stride if direct else SUMS_STRIDE
+        codes, scale = panel * matrix[CODE_STRIDE], panel * matrix[SCALE_STRIDE]
+        minima = matrix[MINIMA] + scale if matrix[MINIMA] else NO
+        source = matrix[CODES] + codes, matrix[CODE_STRIDE], matrix[SCALES] + scale, minima
+        _multiply_codes(matrix, source, rows, width, x, x_stride, ahead, sums, stride)
         if not direct:
             columns = matrix[OUT] - panel * PANEL
-            place = out + panel * PANEL_BYTES
-            _finish(sums, SUMS_STRIDE, ONE, columns, width, place, SUMS_STRIDE, adding)
+            _finish(sums, stride, rows, columns, width, place, out_stride, adding)
         panel += width
+
+
+@jit
+def _multiply_codes(
+    matrix: Any,
+    source: Any,
+    rows: int,
+    width: int,
+    x: int,
+    x_stride: int,
+    ahead: int,
+    sums: int,
+    sums_stride: int,
+) -> None:
+    codes, code_stride, scales, minima = source
+    depth, group, scale_stride = matrix[IN], matrix[GROUP], matrix[SCALE_STRIDE]
+    if matrix[FORMAT] == INT8:
+        multiply_rows_int8(
+            rows, width, x, x_stride, depth, group, codes, code_stride, scales, minima,
+            scale_stride, matrix[HALVES], ahead, sums, sums_stride,
+        )  # fmt: skip
+    elif matrix[FORMAT] == UINT4:
+        multiply_rows_uint4(
+            rows, width, x, x_stride, depth, group, codes, code_stride, scales, minima,
+            scale_stride, matrix[HALVES], ahead, sums, sums_stride,
+        )  # fmt: skip
+    else:
+        multiply_rows_int4(
+            rows, width, x, x_stride, depth, group, codes, code_stride, scales, minima,
+            scale_stride, matrix[HALVES], ahead, sums, sums_stride,
+        )  # fmt: skip
 
 
 @jit
