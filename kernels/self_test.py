@@ -18,10 +18,10 @@ from radixchat.kernels.layers import LayerShape, LayerStack
 from radixchat.kernels.ragged import ragged
 from radixchat.kernels.reference import KEY_TILE
 
-# The rows lie around the first border of a key tile, at no multiple of anything. More than any
-# block of rows that a kernel takes at once, and few enough: with all cuts 174 rows of one layer,
-# the work of six tokens in a model of thirty.
-FIRST = KEY_TILE - 7
+# The rows lie around the border between the second and the third tile of keys, at no multiple of
+# anything. More than any block of rows that a kernel takes at once, and few enough: with all cuts
+# 174 rows of one layer, the work of six tokens in a model of thirty.
+FIRST = 2 * KEY_TILE - 7
 NUM_ROWS = 43
 CUTS = (
     (NUM_ROWS,),
@@ -135,9 +135,7 @@ def _compute(
             counts, lengths, tables, page_size, len(chosen) + padding, str(pages.k.device)
         )
         picked = chosen + [0] * padding  # padding holds something, as in a batch
-        computed = stack(
-            inputs.hidden[picked].clone(), inputs.cos[picked], inputs.sin[picked], pages, step
-        )
+        computed = stack(inputs.hidden[picked], inputs.cos[picked], inputs.sin[picked], pages, step)
         rows.append(computed[len(chosen) - count : len(chosen)])
         others += [computed[:1].clone()] if beside else []
     return torch.cat(rows), others, [part[:, inputs.table] for part in pages.parts()]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
@@ -31,13 +32,24 @@ class SeededBug:
 
     def load_root(self) -> ModuleType:
         """The module ROOT with this bug; LookupError if it does not apply."""
+        [root] = self.load(self.ROOT)
+        assert root is not sys.modules.get(f"radixchat.{self.PACKAGE}.{self.ROOT}"), (
+            f"{self.name}: {self.ROOT}.py does without it"
+        )
+        return root
+
+    def load(self, *names: str) -> list[ModuleType]:
+        """These modules, with this bug where it is a part of them; LookupError as above."""
         loaded: dict[str, ModuleType] = {}
         try:
-            assert self._load(self.ROOT, loaded), f"{self.name}: {self.ROOT}.py does without it"
+            for name in names:
+                self._load(name, loaded)
         finally:
             for module in loaded.values():
                 del sys.modules[module.__name__]
-        return loaded[self.ROOT]
+        return [
+            loaded.get(name) or import_module(f"radixchat.{self.PACKAGE}.{name}") for name in names
+        ]
 
     def changed(self) -> str:
         """The source of its module with this bug; LookupError if it does not apply."""
@@ -58,7 +70,8 @@ class SeededBug:
         changed = [other for other in imported if self._load(other, loaded)]
         if name != self.module and not changed:
             return False
-        private = f"{self.PACKAGE}_with_{self.name.replace(' ', '_')}"
+        words = re.findall(r"\w+", self.name)
+        private = "_".join([self.PACKAGE, "with", *words])
         module = loaded[name] = ModuleType(f"{private}.{name}")
         sys.modules[module.__name__] = module
         for other in changed:

@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from radixchat.engine.batch import RequestResult, ScheduledRequest
-from radixchat.engine.config import EnginePlan
 from radixchat.engine.engine import Engine
 from radixchat.engine.request import Request
 from radixchat.engine.runner import Runner
 from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.step_runner import StepRunner
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.driver import Outcome, make_engine, run
 from radixchat.tests.engine.ledger import Ledger
@@ -29,9 +29,15 @@ LOGITS, STORED = "logits", "K and V"
 class RecordingRunner(Runner):
     """A runner that notes the logits after every prefix it computes any for."""
 
-    def __init__(self, checkpoint: Checkpoint, plan: EnginePlan, ledger: Ledger) -> None:
-        super().__init__(checkpoint, plan)
-        self._ledger = ledger
+    ledger: Ledger
+
+    @classmethod
+    def take_over(cls, runner: StepRunner, ledger: Ledger) -> None:
+        """Make a recording one of a runner that is there; another would pack its weights again."""
+        assert type(runner) is Runner, "only the CPU's runner can be read"
+        runner.__class__ = cls
+        assert isinstance(runner, cls)
+        runner.ledger = ledger
 
     def _results(
         self, scheduled: Sequence[ScheduledRequest], logits: Tensor
@@ -44,7 +50,7 @@ class RecordingRunner(Runner):
                 positions += range(last, last + 1 + len(item.draft))
             start, end = end, end + len(positions)
             tokens = [*item.request.tokens, *item.draft]
-            self._ledger.note(LOGITS, tokens, positions, logits[start:end])
+            self.ledger.note(LOGITS, tokens, positions, logits[start:end])
         return super()._results(scheduled, logits)
 
 
@@ -59,7 +65,7 @@ class Subject:
     def engine(self, **settings: Any) -> Engine:
         """An engine of this arithmetic that notes its logits."""
         engine = make_engine(self.checkpoint, **{**self.settings, **settings})
-        engine.runner = RecordingRunner(self.checkpoint, engine.plan, self.ledger)
+        RecordingRunner.take_over(engine.runner, self.ledger)
         return engine
 
     def at_once(self, tokens: Sequence[int]) -> None:

@@ -104,4 +104,9 @@ def every_arm(subject: Subject, make_prompt: Callable[[int, int], list[int]]) ->
     for prompt in batch[1:]:
         built_by_decoding(subject, prompt, 20)
     in_a_batch(subject, batch, 20)
+    # Over the border of a tile of keys.
+    long = make_prompt(300, 8)
+    subject.at_once(long)
+    warm(subject, long, 16, (255, 256, 257))
+    built_by_decoding(subject, long[:250], 12)
     preempted(subject, batch[:4], 20)

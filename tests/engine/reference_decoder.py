@@ -25,7 +25,8 @@ def reference_decoder(checkpoint: Checkpoint) -> LlamaForCausalLM:
             tie_word_embeddings=config.tied_embeddings,
         )
     )
-    state = {f"model.{name}": tensor for name, tensor in checkpoint.tensors.items()}
-    state["lm_head.weight"] = checkpoint.tensors["embed_tokens.weight"]
+    weights = checkpoint.dense()
+    state = {f"model.{name}": tensor for name, tensor in weights.items()}
+    state["lm_head.weight"] = weights["embed_tokens.weight"]
     model.load_state_dict(state)
     return model.eval()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -50,18 +51,41 @@ class Case:
         return in_chunks(self.forwards(len(tokens)), tokens, cuts, begun)
 
 
-def make_decoder(*, exact: bool = True) -> Decoder:
-    checkpoint = narrow_checkpoint()
-    return Decoder(CONFIG, checkpoint.tensors, CONFIG.max_position, exact=exact)
-
-
-@pytest.fixture(scope="module", params=[(torch.float32, 1), (torch.int8, 2)], ids=str)
-def case(request: pytest.FixtureRequest) -> Iterator[Case]:
-    """Every arithmetic there is; threads and types of K and V change together."""
-    kv_dtype, threads = request.param
-    before = torch.get_num_threads()
+def make_case(
+    weights: str,
+    kv_dtype: torch.dtype,
+    *,
+    threads: int = 1,
+    exact: bool = True,
+    compiled: bool = True,
+) -> Case:
     torch.set_num_threads(threads)
-    yield Case(make_decoder(), kv_dtype)
+    decoder = Decoder(
+        CONFIG,
+        narrow_checkpoint(weights).tensors,
+        CONFIG.max_position,
+        exact=exact,
+        threads=threads,
+        compiled=compiled,
+    )
+    return Case(decoder, kv_dtype)
+
+
+# Each format of weights, and both kinds of K and V, threads and arithmetic, in some combination.
+CASES: dict[str, dict[str, Any]] = {
+    "fp32": {"weights": "fp32", "kv_dtype": torch.float32, "threads": 2},
+    "int8, int8 KV": {"weights": "int8", "kv_dtype": torch.int8},
+    "blocks": {"weights": "blocks", "kv_dtype": torch.float32},
+    "blocks, int8 KV": {"weights": "blocks", "kv_dtype": torch.int8, "threads": 2},
+    "torch": {"weights": "fp32", "kv_dtype": torch.float32, "compiled": False},
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request: pytest.FixtureRequest) -> Iterator[Case]:
+    """Every arithmetic there is."""
+    before = torch.get_num_threads()
+    yield make_case(**CASES[request.param])
     torch.set_num_threads(before)
 
 
@@ -141,10 +165,24 @@ def test_tokens_that_were_only_guessed_leave_no_trace(case: Case) -> None:
     assert Computed(torch.cat(logits), forwards.stored(table, SHORT)).equals(expected)
 
 
+@pytest.mark.parametrize("weights", ["fp32", "int8", "blocks"])
+@pytest.mark.parametrize("kv_dtype", [torch.float32, torch.int8], ids=str)
+def test_compiled_arithmetic_is_torchs_to_rounding(weights: str, kv_dtype: torch.dtype) -> None:
+    """The kernels compute what the layers in plain torch do on the dequantised weights."""
+    tokens = prompt(SHORT)
+    compiled, plain = (
+        make_case(weights, kv_dtype, compiled=compiled).in_chunks(tokens, [])
+        for compiled in (True, False)
+    )
+    # An INT8 code may be the next one where rounding decides, and then shows in what follows.
+    tolerance = 2e-4 if kv_dtype == torch.float32 else 5e-2
+    torch.testing.assert_close(compiled.logits, plain.logits, atol=tolerance, rtol=tolerance)
+
+
 @pytest.mark.parametrize("kv_dtype", [torch.float32, torch.int8], ids=str)
 def test_torch_attention_does_not_have_the_property(kv_dtype: torch.dtype) -> None:
     """Control: without exactness a cut may give other bits, though close ones."""
-    case, tokens = Case(make_decoder(exact=False), kv_dtype), prompt(SHORT)
+    case, tokens = make_case("fp32", kv_dtype, exact=False), prompt(SHORT)
     expected = case.in_chunks(tokens, [])
     computed = [case.in_chunks(tokens, cuts) for cuts in SHORT_CUTS]
     for one in computed:

@@ -1,4 +1,4 @@
-"""`KernelBug`: a seeded bug of the kernels, and the stack of layers that has it."""
+"""Seeded bugs of the kernels, and the stack of layers that has one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights
+from radixchat.tests.kernels.cpu_pieces import PIECES, CpuPieces
 from radixchat.tests.seeded_bug import SeededBug
 
 
 @dataclass(frozen=True, slots=True)
-class KernelBug(SeededBug):
-    """A bug of kernels/<module>.py."""
+class TorchBug(SeededBug):
+    """A bug of the layers in plain torch, which every other implementation is tested against."""
 
     PACKAGE: ClassVar[str] = "kernels"
     ROOT: ClassVar[str] = "layers"
@@ -22,33 +23,43 @@ class KernelBug(SeededBug):
         return cast("LayerStack", self.load_root().TorchLayers(shape, layers))
 
 
-# In the layers in plain torch, which every other implementation is tested against.
+@dataclass(frozen=True, slots=True)
+class CpuBug(SeededBug):
+    """A bug of one of the compiled CPU kernels; nothing of it may be kept on disk."""
+
+    PACKAGE: ClassVar[str] = "kernels"
+
+    def stack(self, shape: LayerShape, layer: LayerWeights) -> LayerStack:
+        """One layer with this bug, shared out among two parts; LookupError as above."""
+        return CpuPieces(shape, layer, self.load(*PIECES), num_parts=2)
+
+
 TORCH_BUGS = (
-    KernelBug(
+    TorchBug(
         "tiles begin at the chunk",
         "reference",
         "for tile_start in range(0, kv_length, KEY_TILE):",
         "for tile_start in range((kv_length - rows) % 16, kv_length, KEY_TILE):",
     ),
-    KernelBug(
+    TorchBug(
         "a chunk may be any number of rows",
         "reference",
         "padded = -(-rows // ROW_ALIGNMENT) * ROW_ALIGNMENT",
         "padded = rows",
     ),
-    KernelBug(
+    TorchBug(
         "a row sees the next one",
         "reference",
         "scores.masked_fill_(key_positions > positions, -torch.inf)",
         "scores.masked_fill_(key_positions > positions + 1, -torch.inf)",
     ),
-    KernelBug(
+    TorchBug(
         "nothing is hidden near a border",
         "reference",
         "if tile_start + KEY_TILE > kv_length - rows + 1:",
         "if tile_start + KEY_TILE > kv_length - rows + 9:",
     ),
-    KernelBug(
+    TorchBug(
         "K and V are stored after attention",
         "layers",
         "        reference.store_kv(key, value, kv, step.slots)\n"
@@ -56,16 +67,72 @@ TORCH_BUGS = (
         "        attended = self._attention(query.contiguous(), kv, step)\n"
         "        reference.store_kv(key, value, kv, step.slots)\n",
     ),
-    KernelBug(
+    TorchBug(
         "a scale is that of the whole chunk",
         "reference",
         "scale = (wide.abs().amax(-1) / 127)",
         "scale = (wide.abs().amax().expand(wide.shape[:-1]) / 127)",
     ),
-    KernelBug(
+    TorchBug(
         "a norm is that of the whole chunk",
         "reference",
         "wide.pow(2).mean(-1, keepdim=True)",
         "wide.pow(2).mean()",
+    ),
+)
+
+NO_BUG = CpuBug("no bug", "cpu_elementwise", "LANES = 16", "LANES = 16")
+CPU_BUGS = (
+    CpuBug(
+        "a block of inputs forgets the one before",
+        "cpu_product",
+        "YES if first == 0 else NO",
+        "YES",
+    ),
+    CpuBug(
+        "a single row sums a group from its end",
+        "cpu_micro_kernel",
+        "k = builder.add(first, loop.index)",
+        "k = builder.sub(builder.sub(builder.add(first, count), _word(1)), loop.index)",
+    ),
+    CpuBug(
+        "the first groups' scales serve every block",
+        "cpu_widen",
+        "first // group * step",
+        "0 * step",
+    ),
+    CpuBug(
+        "a row goes on from the sum of the one before",
+        "cpu_elementwise",
+        "    for row in range(rows):\n"
+        "        here, there = x + row * x_stride, out + row * out_stride\n"
+        "        squares = everywhere(0.0)\n",
+        "    squares = everywhere(0.0)\n"
+        "    for row in range(rows):\n"
+        "        here, there = x + row * x_stride, out + row * out_stride\n",
+    ),
+    CpuBug(
+        "a row weighs the next key",
+        "cpu_attention",
+        "count = min(KEY_TILE, visible + row // group)\n        clear(",
+        "count = min(KEY_TILE, visible + row // group + 1)\n        clear(",
+    ),
+    CpuBug(
+        "pieces are folded from the end",
+        "cpu_attention",
+        "for tile in range(1, item[plan.END_TILE]):",
+        "for tile in range(item[plan.END_TILE] - 1, 0, -1):",
+    ),
+    CpuBug(
+        "a tile's keys are weighed by the chunk's first row",
+        "cpu_attention",
+        "visible = item[plan.FIRST_POSITION] + 1 - start",
+        "visible = item[plan.FIRST_POSITION] + 1 - start - item[plan.FIRST_ROW]",
+    ),
+    CpuBug(
+        "the last row of a chunk is not stored",
+        "cpu_rotary",
+        "if slots[row] >= 0:",
+        "if slots[row] >= 0 and row + 1 < end_row:",
     ),
 )

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from radixchat.kernels import ops
+from radixchat.kernels import cpu_jit, ops
 from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights
 from radixchat.kernels.self_test import exact_here
-from radixchat.tests.kernels.kernel_bug import TORCH_BUGS, KernelBug
+from radixchat.tests.kernels.kernel_bug import CPU_BUGS, NO_BUG, TORCH_BUGS, CpuBug, TorchBug
 
 # The default model's layer, and a head of fewer tokens.
 HIDDEN, INTERMEDIATE, VOCABULARY = 576, 1536, 512
@@ -47,7 +47,7 @@ def verdict(stack: LayerStack, kv_dtype: torch.dtype, page_size: int = 16) -> st
     return exact_here(stack, SHAPE, HIDDEN, kv_dtype, page_size, good_head)
 
 
-@pytest.fixture(params=[1, 2], autouse=True)
+@pytest.fixture(params=[1, 2])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     """The number of torch's threads."""
     before = torch.get_num_threads()
@@ -56,6 +56,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("page_size", [1, 16, 32])
 @pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 def test_what_the_engine_runs_is_exact_here(kv_dtype: torch.dtype, page_size: int) -> None:
@@ -63,6 +64,7 @@ def test_what_the_engine_runs_is_exact_here(kv_dtype: torch.dtype, page_size: in
     assert verdict(ops.layer_stack(SHAPE, [LAYER]), kv_dtype, page_size) is None
 
 
+@pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 def test_torch_attention_does_not_pass(kv_dtype: torch.dtype) -> None:
     """Control: products of any row count and torch's own attention are found out, in words."""
@@ -82,11 +84,42 @@ def test_a_head_of_any_row_count_does_not_pass() -> None:
 
 
 @pytest.mark.parametrize("bug", TORCH_BUGS, ids=lambda bug: bug.name)
-def test_every_seeded_bug_is_found(bug: KernelBug) -> None:
+def test_every_seeded_bug_is_found(bug: TorchBug) -> None:
     """Whatever makes a row depend on its chunk is found with fp32 or with int8 K and V."""
     stack = bug.stack(SHAPE, [LAYER])
     with torch.inference_mode():
         assert any(verdict(stack, kv_dtype) is not None for kv_dtype in KV_DTYPES)
+
+
+@pytest.fixture
+def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled from changed sources is not kept on disk."""
+    monkeypatch.setattr(cpu_jit, "cache_folder", lambda: None)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("uncached")
+@pytest.mark.parametrize("bug", [NO_BUG, *CPU_BUGS], ids=lambda bug: bug.name)
+def test_every_seeded_bug_of_the_cpu_kernels_is_found(bug: CpuBug) -> None:
+    """Whatever makes a row depend on its chunk; the same stack without a bug passes."""
+    layer = LayerWeights(
+        LAYER.input_norm,
+        packed(LAYER.qkv),
+        packed(LAYER.out),
+        LAYER.middle_norm,
+        packed(LAYER.gate_up),
+        packed(LAYER.down),
+    )
+    stack = bug.stack(SHAPE, layer)
+    with torch.inference_mode():
+        found = [verdict(stack, kv_dtype) for kv_dtype in KV_DTYPES]
+    assert any(found) == (bug is not NO_BUG), found
+
+
+def packed(matrix: ops.Matrix) -> ops.Matrix:
+    """With eight bits a weight: rows alone and many rows take different ways through it."""
+    assert isinstance(matrix, Tensor)
+    return ops.pack_int8(matrix)
 
 
 def test_nothing_is_left_behind() -> None:
