@@ -20,6 +20,7 @@ from torch.nn import functional
 from radixchat.kernels import cpu_panels as panels
 from radixchat.kernels.cpu_blocks import FLOATS, QUANTISED, Codes, read_blocks
 from radixchat.kernels.cpu_jit import parallel_jit
+from radixchat.kernels.cpu_micro_kernel import STEP
 from radixchat.kernels.cpu_widen import TAKE_BYTES, take, widen
 from radixchat.kernels.packed_matrix import PackedMatrix
 
@@ -38,9 +39,11 @@ def pack_int8(weight: Tensor) -> PackedMatrix:
 
     The scale is the largest magnitude / 127; codes are rounded to the nearest, halves away from
     zero, before the scale is rounded to fp16. Raises ValueError for weights that are not finite
-    or whose scale fp16 cannot hold.
+    or whose scale fp16 cannot hold, and for in_features that are not a multiple of 4.
     """
     _, in_features = _sizes(weight)
+    if in_features % STEP:
+        raise ValueError(f"no int8 weights: {in_features} inputs are not a multiple of {STEP}")
     groups = functional.pad(weight.float(), (0, -in_features % INT8_GROUP))
     groups = groups.unflatten(1, (-1, INT8_GROUP))
     scales = groups.abs().amax(-1) / 127
