@@ -115,13 +115,14 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
 def load_model(settings: LocalSettings) -> LoadedModel:
     """Load what the settings name, from disk only. Raises ModelLoadError or ConfigError."""
     config = settings.engine_config()
+    arithmetic = config.arithmetic()
     path = ModelStore.default().find(settings.model)
     if path is None:
         raise ModelLoadError(
             f"model {settings.model!r} is not on this machine; "
             f"fetch it with: radixchat models pull {settings.model}"
         )
-    checkpoint = load_checkpoint(path)
+    checkpoint = load_checkpoint(path, arithmetic.dtype, arithmetic.weights)
     tokenizer = (
         Tokenizer.from_directory(path)
         if checkpoint.fields is None
