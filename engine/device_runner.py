@@ -84,7 +84,7 @@ class DeviceRunner:
         self._prepare(scheduled)
         rest = [item for item in scheduled if item.request not in pending]
         results: dict[Request, RequestResult] = {}
-        if rest and not pending and all(map(_is_decode, rest)):
+        if rest and not pending and all(map(self._is_decode, rest)):
             launch, rows = self._decode([item.request for item in rest], {})
             pending = {row.request: Pending(launch, row.place, row.place) for row in rows}
         elif rest:
@@ -112,7 +112,7 @@ class DeviceRunner:
         moves: list[tuple[int, int]] = []
         for item in scheduled:
             row, token = assumption.rows.get(item.request, (None, NOT_FINITE))
-            if row is None or not holds(row, item, token):
+            if row is None or not holds(row, item, token, draws=self._model.draws):
                 continue
             held[row.request] = Pending(assumption.launch, row.place, row.place)
             slot = self._slot(item.request, row.length, spare=None)
@@ -147,7 +147,7 @@ class DeviceRunner:
         for item in items:
             start = end
             end += len(item.prompt_positions) + (1 + len(item.draft) if item.samples else 0)
-            if is_plain(item):
+            if self._is_plain(item):
                 plain.append(start)
                 pending.append(item.request)
             else:
@@ -155,7 +155,10 @@ class DeviceRunner:
                 kept += range(start, end)
         sampled: dict[Request, Pending] = {}
         if plain:
-            launch = self._model.sample(logits if len(plain) == end else logits[plain])
+            drawn = RowInputs.empty(len(plain))
+            for index, request in enumerate(pending):
+                _set_draw(drawn, index, request, len(request.tokens))
+            launch = self._model.sample(logits if len(plain) == end else logits[plain], drawn)
             first = self._model.max_rows
             sampled = {r: Pending(launch, i, first + i) for i, r in enumerate(pending)}
         results = step_results(others, logits if not plain else logits[kept])
@@ -170,7 +173,7 @@ class DeviceRunner:
         Not beside a prompt that has more to compute, whose next chunk is computed with the others'
         tokens for the price of one, nor beside an answer that the host has to sample.
         """
-        if not self._looks_ahead or not all(map(is_plain, scheduled)):
+        if not self._looks_ahead or not all(map(self._is_plain, scheduled)):
             return None
         requests = [item.request for item in scheduled if goes_on(item, self._plan)]
         if not requests:
@@ -195,12 +198,19 @@ class DeviceRunner:
             is_spare = slot // self._plan.page_size == spare
             self._rows.write(row, [*pages, spare] if is_spare else pages)
             rows.slots[row], rows.lengths[row] = slot, length
+            _set_draw(rows, row, request, length)
             if source is None:
                 rows.tokens[row] = request.tokens[-1]
             else:
                 rows.sources[row] = source
             assumed.append(AssumedRow(request, length, slot, row))
         return self._model.decode(rows, self._rows.tables[:count]), assumed
+
+    def _is_plain(self, item: ScheduledRequest) -> bool:
+        return is_plain(item, draws=self._model.draws)
+
+    def _is_decode(self, item: ScheduledRequest) -> bool:
+        return item.num_tokens == 1 and self._is_plain(item)
 
     def _slot(self, request: Request, length: int, spare: int | None) -> int:
         """Where the last of `length` positions is; in page `spare` if the request's end before."""
@@ -214,8 +224,12 @@ class DeviceRunner:
         return spare * page_size + offset
 
 
-def _is_decode(item: ScheduledRequest) -> bool:
-    return item.num_tokens == 1 and is_plain(item)
+def _set_draw(rows: RowInputs, row: int, request: Request, position: int) -> None:
+    """How the row's token is sampled; position: the token's."""
+    params = request.sampling
+    top_k = min(params.top_k, 2**31 - 1)  # more than any vocabulary
+    rows.draw_counts[:, row] = params.seed, position, top_k
+    rows.draw_numbers[:, row] = params.temperature, params.top_p, params.min_p
 
 
 def _read(pending: dict[Request, Pending]) -> dict[Request, int]:

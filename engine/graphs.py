@@ -48,10 +48,9 @@ class DecodeGraphs:
         assert 1 <= num_rows <= self.sizes[-1], num_rows
         return self.sizes[bisect_left(self.sizes, num_rows)]
 
-    def capture(self) -> None:
-        """Make all graphs, the largest first: the others then find room in its memory."""
-        for size in reversed(self.sizes):
-            self._graph(size)
+    def capture(self, size: int) -> None:
+        """Make the graph of a size; the largest first, so that others find room in its memory."""
+        self._graph(size)
 
     def replay(self, size: int) -> None:
         """Ask for the step over the first `size` rows."""

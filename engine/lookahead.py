@@ -34,10 +34,11 @@ class AssumedRow:
     place: int
 
 
-def is_plain(item: ScheduledRequest) -> bool:
-    """Whether a step gives one token that needs nothing but logits and a SampleRow without edits.
+def is_plain(item: ScheduledRequest, *, draws: bool) -> bool:
+    """Whether a step gives one token that the device samples, whatever else the step has.
 
-    Such a token is sampled on the device, whatever else the step has.
+    That is one which needs nothing but the logits, or, where the device draws, the parameters that
+    it draws with.
     """
     request, params = item.request, item.request.sampling
     return (
@@ -45,7 +46,7 @@ def is_plain(item: ScheduledRequest) -> bool:
         and not item.draft
         and not item.prompt_positions
         and request.grammar is None
-        and params.temperature == 0
+        and (params.temperature == 0 or (draws and params.typical_p == 1))
         and params.logprobs is None
         and not params.edits_logits
         and request.num_output >= params.min_tokens
@@ -63,7 +64,7 @@ def goes_on(item: ScheduledRequest, plan: EnginePlan) -> bool:
     return length < plan.max_tokens and (most is None or request.num_output + 1 < most)
 
 
-def holds(row: AssumedRow, item: ScheduledRequest, token: int) -> bool:
+def holds(row: AssumedRow, item: ScheduledRequest, token: int, *, draws: bool) -> bool:
     """Whether the item is what was assumed; token: what was sampled for the row's last position."""
     request = item.request
     return (
@@ -72,5 +73,5 @@ def holds(row: AssumedRow, item: ScheduledRequest, token: int) -> bool:
         and len(request.tokens) == row.length
         and request.num_computed == row.length - 1
         and request.tokens[-1] == token
-        and is_plain(item)
+        and is_plain(item, draws=draws)
     )

@@ -28,9 +28,11 @@ class Decoder:
         exact: bool,
         threads: int | None = None,
         compiled: bool = True,
+        device: str = "cpu",
     ) -> None:
-        """exact, threads, compiled: as in `ops.layer_stack`."""
+        """exact, threads, compiled, device: as in `ops.layer_stack`."""
         self.config = config
+        self._exact, self._device = exact, device
         self._embedding = tensors["embed_tokens.weight"]
         self._head = self._embedding if config.tied_embeddings else tensors["lm_head.weight"]
         self._norm = _vector(tensors, "norm.weight")
@@ -38,26 +40,44 @@ class Decoder:
 
         def stack(some: Sequence[ops.LayerWeights]) -> ops.LayerStack:
             return ops.layer_stack(
-                layer_shape(config), some, exact=exact, threads=threads, compiled=compiled
+                layer_shape(config),
+                some,
+                exact=exact,
+                threads=threads,
+                compiled=compiled,
+                device=device,
             )
 
-        self._layers, self._first_layer = stack(layers), stack(layers[:1])
-        self.row_alignment = self._layers.row_alignment
+        self.layers, self._first_layer = stack(layers), stack(layers[:1])
+        self.row_alignment = self.layers.row_alignment
         cos, sin = rotary_tables(config, num_positions)
         self._cos = cos.to(self._norm.device, self._norm.dtype)
         self._sin = sin.to(self._norm.device, self._norm.dtype)
 
-    def __call__(self, batch: Batch, pages: ops.KVPages) -> Tensor:
-        """Logits fp32 [len(batch.logit_rows), vocab]; K and V of every row are stored."""
+    def __call__(
+        self, batch: Batch, pages: ops.KVPages, layers: ops.LayerStack | None = None
+    ) -> Tensor:
+        """Logits fp32 [len(batch.logit_rows), vocab]; K and V of every row are stored.
+
+        layers: `self.layers` if None, else the same in another form.
+        """
         cos, sin = self._cos[batch.positions], self._sin[batch.positions]
         hidden = ops.embed(batch.tokens, self._embedding)
-        hidden = self._layers(hidden, cos, sin, pages, batch.step)[batch.logit_rows]
+        stack = self.layers if layers is None else layers
+        hidden = stack(hidden, cos, sin, pages, batch.step)[batch.logit_rows]
         if hidden.shape[0] == 0:
             return hidden.new_zeros(0, self.config.vocab_size)
         return self._logits(hidden)
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        return ops.linear(ops.rms_norm(hidden, self._norm, self.config.rms_eps), self._head)
+        return ops.logits(
+            hidden,
+            self._norm,
+            self.config.rms_eps,
+            self._head,
+            exact=self._exact,
+            device=self._device,
+        )
 
     @torch.inference_mode()
     def inexactness(self, kv_dtype: torch.dtype, page_size: int) -> str | None:
@@ -70,6 +90,7 @@ class Decoder:
             page_size,
             self._logits,
             str(self._norm.device),
+            self._norm.dtype,
         )
 
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import islice
 
 import torch
 from torch import Tensor
 
 from radixchat.engine.batch import RequestResult, ScheduledRequest, build_batch
 from radixchat.engine.config import EnginePlan
-from radixchat.engine.logprobs import TokenLogprob, prompt_logprobs
 from radixchat.engine.model import Decoder
-from radixchat.engine.sample_row import SampleRow, sample_rows
-from radixchat.engine.sampler import sample
+from radixchat.engine.step_results import step_results
 from radixchat.engine.weights import Checkpoint
 from radixchat.kernels import ops
 
@@ -65,27 +62,7 @@ class Runner:
     def _results(
         self, scheduled: Sequence[ScheduledRequest], logits: Tensor
     ) -> list[RequestResult]:
-        """What the logits, in the order of Batch.logit_rows, mean for each item."""
-        results: list[RequestResult] = []
-        rows: list[SampleRow] = []
-        sampled: list[int] = []  # the logits of these rows
-        end = 0
-        for item in scheduled:
-            start, end = end, end + len(item.prompt_positions)
-            results.append(RequestResult([], _prompt_logprobs(item, logits[start:end])))
-            if item.samples:
-                start, end = end, end + 1 + len(item.draft)
-                grammar = item.request.grammar
-                masks = grammar.masks() if grammar is not None else []
-                rows += sample_rows(item.request, item.draft, masks)
-                sampled += range(start, end)
-        if rows:
-            chosen = logits if len(sampled) == len(logits) else logits[sampled]
-            samples = iter(sample(chosen, rows))
-            for item, result in zip(scheduled, results, strict=True):
-                if item.samples:
-                    result.sampled.extend(islice(samples, 1 + len(item.draft)))
-        return results
+        return step_results(scheduled, logits)
 
 
 def decoder(checkpoint: Checkpoint, plan: EnginePlan, kv_dtype: torch.dtype) -> Decoder:
@@ -99,6 +76,7 @@ def decoder(checkpoint: Checkpoint, plan: EnginePlan, kv_dtype: torch.dtype) -> 
             exact=plan.exact,
             threads=plan.threads,
             compiled=compiled,
+            device=plan.device,
         )
         if not plan.exact or (problem := made.inexactness(kv_dtype, plan.page_size)) is None:
             return made
@@ -106,11 +84,3 @@ def decoder(checkpoint: Checkpoint, plan: EnginePlan, kv_dtype: torch.dtype) -> 
         _LOGGER.warning("on this machine %s arithmetic is not exact: %s", arithmetic, problem)
         found.append(made)
     return found[0]
-
-
-def _prompt_logprobs(item: ScheduledRequest, logits: Tensor) -> list[TokenLogprob]:
-    positions, top = item.prompt_positions, item.request.sampling.prompt_logprobs
-    if not positions or top is None:
-        return []
-    following = item.request.tokens[positions.start + 1 : positions.stop + 1]
-    return prompt_logprobs(logits, following, top)

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from radixchat.kernels import sdpa
+from radixchat.kernels.attention_work import SharedPrefix
+from radixchat.kernels.decode_stack import DecodeStack, PlansAhead, SelfPlanned
 from radixchat.kernels.kv_pages import KVPages, empty_pages
 from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights, TorchLayers
 from radixchat.kernels.packed_matrix import Matrix, PackedMatrix
@@ -20,9 +24,11 @@ from radixchat.kernels.packing import join, pack_blocks, pack_fp32, pack_int8, t
 from radixchat.kernels.ragged import Ragged, ragged
 from radixchat.kernels.reference import ROW_ALIGNMENT, paged_attention, rms_norm, store_kv
 from radixchat.kernels.self_test import exact_here
+from radixchat.kernels.shared_prefix import shared_prefixes
 
 __all__ = [
     "ROW_ALIGNMENT",
+    "DecodeStack",
     "KVPages",
     "LayerShape",
     "LayerStack",
@@ -30,6 +36,10 @@ __all__ = [
     "Matrix",
     "PackedMatrix",
     "Ragged",
+    "SharedPrefix",
+    "decode_prefixes",
+    "decode_stacks",
+    "draw_tokens",
     "embed",
     "empty_pages",
     "exact_here",
@@ -37,6 +47,7 @@ __all__ = [
     "joined",
     "layer_stack",
     "linear",
+    "logits",
     "pack_blocks",
     "pack_fp32",
     "pack_int8",
@@ -56,13 +67,18 @@ def layer_stack(
     exact: bool = True,
     threads: int | None = None,
     compiled: bool = True,
+    device: str = "cpu",
 ) -> LayerStack:
-    """The layers for the device of the weights; on the CPU Numba's where it can compute them.
+    """The layers for a device; on the CPU Numba's where it can compute them, on a GPU Triton's.
 
-    threads: of the CPU, None for all that Numba has. exact: False is torch's own arithmetic.
-    compiled: False is `TorchLayers` in any case.
+    threads: of the CPU, None for all that Numba has. exact: False is torch's own arithmetic where
+    that is faster. compiled: False is `TorchLayers` in any case.
     """
-    if compiled and exact and str(layers[0].input_norm.device) == "cpu" and _fits(shape, layers):
+    if compiled and device == "cuda":
+        from radixchat.kernels.gpu_layers import GpuLayers  # Triton is not everywhere
+
+        return GpuLayers(shape, layers, exact=exact)
+    if compiled and exact and _fits(shape, layers):
         from radixchat.kernels.cpu_layers import CpuLayers  # Numba is slow to import
 
         return CpuLayers(shape, layers, threads)
@@ -74,6 +90,8 @@ def layer_stack(
 
 def _fits(shape: LayerShape, layers: Sequence[LayerWeights]) -> bool:
     """Whether the vectors of the CPU's kernels, of 16 numbers, go into head and feed-forward."""
+    if str(layers[0].input_norm.device) != "cpu":
+        return False
     whole = shape.head_dim % 16 == 0 and layers[0].down.shape[1] % 16 == 0
     return whole and layers[0].input_norm.dtype == torch.float32
 
@@ -89,6 +107,47 @@ def _dense(layer: LayerWeights) -> LayerWeights:
         gate_up=plain(layer.gate_up),
         down=plain(layer.down),
     )
+
+
+def decode_stacks(stack: LayerStack, pages: KVPages, max_rows: int) -> tuple[DecodeStack, ...]:
+    """What decode graphs of at most max_rows rows are made of; the last reads shared pages once.
+
+    One alone where the layers plan their steps themselves.
+    """
+    if not isinstance(stack, PlansAhead):
+        return (SelfPlanned(stack),)
+    return tuple(stack.planned(pages, max_rows, cascade=cascade) for cascade in (False, True))
+
+
+def decode_prefixes(
+    tables: NDArray[np.int32], lengths: NDArray[np.int32], page_size: int
+) -> list[SharedPrefix]:
+    """What rows of a decode step read in common; tables [rows, pages], lengths [rows]."""
+    return shared_prefixes(tables, np.arange(len(lengths) + 1, dtype=np.int32), lengths, page_size)
+
+
+def draw_tokens(logits: Tensor, counts: Tensor, numbers: Tensor) -> Tensor:
+    """A token for each row of logits, on their device: int64 [rows], -1 for a row that has none.
+
+    counts: int64 [3, rows], seed, position and top_k; numbers: fp32 [3, rows], temperature, top_p
+    and min_p.
+    """
+    from radixchat.kernels.triton_sampling import SamplingRows, sample  # not everywhere
+
+    return sample(logits, SamplingRows(counts, numbers))
+
+
+def logits(
+    hidden: Tensor, norm: Tensor, eps: float, head: Matrix, *, exact: bool, device: str
+) -> Tensor:
+    """fp32 [rows, vocab] of what comes out of the layers; device, exact: as in `layer_stack`."""
+    if device == "cuda" and exact:
+        from radixchat.kernels import triton_elementwise, triton_linear  # not everywhere
+
+        assert isinstance(head, Tensor)
+        normed = triton_elementwise.rms_norm(hidden, norm, eps)
+        return triton_linear.linear(normed, head, dtype=torch.float32)
+    return linear(rms_norm(hidden, norm, eps), head)
 
 
 def embed(tokens: Tensor, matrix: Matrix) -> Tensor:

@@ -8,7 +8,7 @@ stack of one layer and a head as callables; no checkpoint and no request.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -54,13 +54,20 @@ def exact_here(
     page_size: int,
     head: Callable[[Tensor], Tensor],
     device: str = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> str | None:
     """None if every row has the same bits however it is computed, else what differed, in words.
 
     stack: one layer of the model, as it will run, with its real weights. head: final rows
-    [n, hidden_size] to logits [n, vocab]. On random rows and K and V.
+    [n, hidden_size] to logits [n, vocab]. dtype: of rows. On random rows and K and V.
     """
     pages, inputs = _inputs(shape, hidden_size, kv_dtype, page_size, device)
+    inputs = replace(
+        inputs,
+        hidden=inputs.hidden.to(dtype),
+        cos=inputs.cos.to(dtype),
+        sin=inputs.sin.to(dtype),
+    )
     whole, _, whole_kv = _compute(stack, inputs, pages, CUTS[0], beside=False)
     others: list[Tensor] = []
     for index, cuts in enumerate(CUTS[1:]):

@@ -5,7 +5,7 @@ numpy only; knows no tree. What shares pages in the tree has equal numbers at th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,6 @@ def _common(tables: Int32s, limits: NDArray[np.int32], group: NDArray[np.int64])
     return most if equal.all() else int(equal.argmin())
 
 
-def _saved(groups: Sequence[tuple[NDArray[np.int64], int]]) -> int:
+def _saved(groups: Iterable[tuple[NDArray[np.int64], int]]) -> int:
     """Pages that need not be read."""
     return sum((len(group) - 1) * common for group, common in groups)
