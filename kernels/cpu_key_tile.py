@@ -4,7 +4,9 @@ Finds what lies in whole vectors in its page; copies K only where a page size is
 or its layout is not that of the CPU. Knows no query.
 
 ```
-  scratch:  K addresses [16 + 3] | V addresses [256] | K scales [256] | V scales [256] | K copy
+  scratch:  K addresses [32] | V addresses [256 + AHEAD] | K scales [256] | V scales [256] | K copy
+            of 16 keys each, then   of one key each, then
+            V's first               the next tile's K        what is wanted next, to be fetched
 ```
 """
 
@@ -43,9 +45,9 @@ def tile_bytes(dim: int) -> int:
 def find_tile(kv: Any, table: Any, head: int, start: int, end: int, last: int, scratch: int) -> int:
     """Addresses and scales of the keys start..end-1, at most a tile; returns K's bytes per dim.
 
-    kv: a row of `describe_kv`; table: the request's pages. K addresses come for 16 keys each, and
-    the last is repeated so that VECTORS of them can always be read; the lanes behind the last
-    key hold anything.
+    kv: a row of `describe_kv`; table: the request's pages; last: where the keys end that will be
+    read after this tile, or `end`. K addresses come for 16 keys each, the last one repeated up to
+    a multiple of VECTORS; the lanes behind the last key hold anything.
     """
     page_size, count = kv[f.PAGE_SIZE], end - start
     size = 1 if kv[f.K_SCALE] else 4
