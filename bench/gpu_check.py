@@ -6,7 +6,7 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -94,6 +94,22 @@ def attention_checks(
         yield Check(f"attention, {case.name}", error, LIMITS[wanted])
 
 
+def bits_check(
+    name: str, found: Sequence[Tensor], expected: Sequence[Tensor], device: str
+) -> Check:
+    """Whether the tensors are equal to the bit.
+
+    On the CPU whether they are close: the interpreter's products are numpy's, in which a row's
+    bits depend on its place in a tile.
+    """
+    pairs = list(zip(found, expected, strict=True))
+    if device == "cpu":
+        error = max(relative_error(a, b) for a, b in pairs)
+        return Check(f"{name} (nearly)", error, LIMITS[torch.bfloat16])
+    same = all(torch.equal(a, b) for a, b in pairs)
+    return Check(name, 0.0 if same else 1.0, 0.0)
+
+
 def row_checks(shapes: GpuShapes, device: str) -> Iterator[Check]:
     """Norms, the gate, the product, and what comes between qkv and attention."""
     from radixchat.kernels import triton_elementwise, triton_linear
@@ -123,8 +139,8 @@ def row_checks(shapes: GpuShapes, device: str) -> Iterator[Check]:
         error = relative_error(result, x.double() @ matrix.double().T)
         yield Check(f"linear, exact, {rows} rows", error, limit)
         alone = triton_linear.linear(x[-1:].contiguous(), matrix)
-        bits = 0.0 if torch.equal(alone, result[-1:]) else 1.0
-        yield Check(f"linear, exact, a row alone and among {rows}", bits, 0.0)
+        name = f"linear, exact, a row alone and among {rows}"
+        yield bits_check(name, [alone], [result[-1:]], device)
 
 
 def store_checks(shapes: GpuShapes, device: str) -> Iterator[Check]:

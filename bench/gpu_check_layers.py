@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from radixchat.bench.gpu_check import EPS, LIMITS, Check, relative_error
+from radixchat.bench.gpu_check import EPS, LIMITS, Check, bits_check, relative_error
 from radixchat.kernels.gpu_layers import GpuLayers, PlannedLayers
 from radixchat.kernels.kv_pages import KVPages, empty_pages
 from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights, TorchLayers
@@ -154,10 +154,12 @@ def _same_bits(
             model.run(planned, pages, [(long - short + i, long - short + i + 1), (i, i + 1)])
         )
     joined = [torch.cat([part[request] for part in parts]) for request in range(2)]
-    same = all(map(torch.equal, joined, whole)) and all(
-        map(torch.equal, pages.parts(), stored.parts())
+    return bits_check(
+        f"{name}: the same bits however it is cut",
+        [*joined, *pages.parts()],
+        [*whole, *stored.parts()],
+        model.device,
     )
-    return Check(f"{name}: the same bits however it is cut", 0.0 if same else 1.0, 0.0)
 
 
 def layer_shape(head_dim: int) -> LayerShape:

@@ -129,6 +129,5 @@ def dry(dtype: torch.dtype = torch.float32) -> GpuShapes:
         hidden=64,
         intermediate=128,
         engine=(EngineLoad(1, 12, 8), EngineLoad(3, 12, 8)),
-        # Of fp32 numbers the interpreter's products, numpy's, depend on where in a tile a row is.
         layers=((torch.bfloat16, 16, (6, 4)),),
     )
