@@ -34,8 +34,8 @@ class KernelCase:
     module: in radixchat.kernels; kernel: its name there. types: of the arguments that are no
     constants, as Triton writes them ("*bf16", "i32", "fp32"). Pointers are taken as divisible by
     16, and so are the integers in `aligned`, as a launch finds out by itself. constants: of the
-    constexpr arguments. registers: most of one thread; spills: most bytes that go to memory for
-    want of registers, stores and loads together.
+    constexpr arguments. registers: most of one thread; spills: most bytes of a thread's stack, where
+    registers go that do not fit: these kernels keep nothing else there.
     """
 
     module: str
@@ -63,22 +63,23 @@ class Usage:
     capability: int
     threads: int
     registers: int
-    spill_stores: int
-    spill_loads: int
+    spills: int
     shared: int
 
     def __str__(self) -> str:
         return (
             f"sm_{self.capability} {self.name}: {self.threads} threads, {self.registers} registers,"
-            f" {self.spill_stores} + {self.spill_loads} B of spills, {self.shared} B shared"
+            f" {self.spills} B of spills, {self.shared} B shared"
         )
 
-    def check(self, case: KernelCase) -> None:
-        """AssertionError with the line to read if it takes more than it may."""
-        assert self.registers <= case.registers, self
-        assert self.registers * self.threads <= MAX_REGISTERS, self
-        assert self.spill_stores + self.spill_loads <= case.spills, self
-        assert self.shared <= MAX_SHARED[self.capability], self
+    def fits(self, case: KernelCase) -> bool:
+        """Whether that is no more than the case, and a block, may take."""
+        return (
+            self.registers <= case.registers
+            and self.registers * self.threads <= MAX_REGISTERS
+            and self.spills <= case.spills
+            and self.shared <= MAX_SHARED[self.capability]
+        )
 
 
 def case_modules() -> list[str]:
@@ -93,11 +94,15 @@ def cases(module: str) -> list[KernelCase]:
     return listed
 
 
-def compile_cases(module: str) -> list[Usage]:
-    """All cases of a module for every capability, case by case; what fails raises with its log."""
+def compile_cases(module: str, most: int | None = None) -> list[Usage]:
+    """The cases of a module, or so many of them, for every capability, case by case.
+
+    In a process of its own; what fails raises AssertionError with its log.
+    """
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    arguments = [module] if most is None else [module, str(most)]
     done = subprocess.run(
-        [sys.executable, "-m", __name__, module],
+        [sys.executable, "-m", __name__, *arguments],
         env=environment,
         capture_output=True,
         text=True,
@@ -128,39 +133,36 @@ def compile_case(case: KernelCase, capability: int) -> Usage:
     )
     options = {"num_warps": case.num_warps, "num_stages": case.num_stages}
     compiled = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
-    log = _assemble(compiled.asm["ptx"], capability)
-    found = re.search(r"Used (\d+) registers", log)
-    spilled = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
-    assert found is not None, log
-    assert spilled is not None, log
+    report = _report(compiled.asm["cubin"])
+    found = re.search(rf"Function {case.kernel}:\s+REG:(\d+) STACK:(\d+)", report)
+    assert found is not None, report
     return Usage(
         name=case.name,
         capability=capability,
         threads=32 * compiled.metadata.num_warps,
         registers=int(found[1]),
-        spill_stores=int(spilled[1]),
-        spill_loads=int(spilled[2]),
+        spills=int(found[2]),
         shared=compiled.metadata.shared,
     )
 
 
-def _assemble(ptx: str, capability: int) -> str:
-    """What ptxas says of a kernel: Triton keeps the result, and nothing of that."""
-    from triton.backends.nvidia.compiler import get_ptxas, sm_arch_from_capability
+def _report(cubin: bytes) -> str:
+    """What the assembler noted in a kernel's binary; read by the tool that Triton ships."""
+    from triton import knobs
 
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "kernel.ptx")
-        source.write_text(ptx, encoding="utf-8")
-        command = [get_ptxas(capability).path, "-v", "-lineinfo", str(source)]
-        command += [f"--gpu-name={sm_arch_from_capability(capability)}", "-o", f"{source}.cubin"]
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        command = [knobs.nvidia.cuobjdump.path, "--dump-resource-usage", file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stderr + done.stdout
+    return done.stdout
 
 
 def main() -> None:
     """The process that compile_cases starts: one line of JSON, last."""
-    used = [compile_case(case, cc) for case in cases(sys.argv[1]) for cc in CAPABILITIES]
+    listed = cases(sys.argv[1])[: int(sys.argv[2]) if len(sys.argv) > 2 else None]
+    used = [compile_case(case, capability) for case in listed for capability in CAPABILITIES]
     sys.stdout.write(json.dumps([asdict(usage) for usage in used]) + "\n")
 
 
