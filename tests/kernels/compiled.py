@@ -34,8 +34,8 @@ class KernelCase:
     module: in radixchat.kernels; kernel: its name there. types: of the arguments that are no
     constants, as Triton writes them ("*bf16", "i32", "fp32"). Pointers are taken as divisible by
     16, and so are the integers in `aligned`, as a launch finds out by itself. constants: of the
-    constexpr arguments. registers: most of one thread; spills: most bytes of a thread's stack, where
-    registers go that do not fit: these kernels keep nothing else there.
+    constexpr arguments. registers: most of one thread; spills: most bytes of a thread's stack: only
+    registers that do not fit go there.
     """
 
     module: str
