@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from radixchat.bench.bench_model import load_model, random_tokens
-from radixchat.bench.kv import KVResult, as_document, lines, main, session_load
+from radixchat.bench.bench_model import random_tokens
+from radixchat.bench.kv import KVResult, as_document, compare, lines, main, session_load
 from radixchat.bench.kv_chats import chat_windows
 from radixchat.bench.kv_run import KVArm, SessionLoad, run_arm
 from radixchat.bench.trace_item import TraceError
@@ -151,19 +151,15 @@ def test_what_it_refuses(answer: int | None, says: str, tiny_path: Path, tmp_pat
 @pytest.mark.model
 @pytest.mark.shared_data
 def test_int8_kv_costs_next_to_nothing(default_model: Path, shared_data: Path) -> None:
-    """M5, frozen: on 8k tokens of English chats INT8 KV adds at most so much perplexity."""
-    checkpoint = load_model(str(default_model))
+    """M5, frozen: 8,192 tokens of English chats have a perplexity of 12.231, with INT8 KV 12.223.
+
+    Single tokens move by 0.024 nats in the mean; 23 sessions fit where 12 of 16 bits would.
+    """
     chats = shared_data / "chat" / "oasst1_en_validation_tree_paths.jsonl.xz"
-    encoder = TemplateEncoder.load(str(default_model))
-    texts = chat_windows(str(chats), encoder, window=2048, total=8192)
-    assert sum(map(len, texts)) - len(texts) == 8192
-    load = session_load(checkpoint.config)
-    plain, int8 = (
-        run_arm(checkpoint, EngineConfig(kv=kv, device="cpu"), texts, load)
-        for kv in ("auto", "int8")
-    )
-    half = checkpoint.config.kv_bytes_per_token(2)
-    result = KVResult(plain, int8, half, 12)
+    result = compare(str(default_model), str(chats), window=2048, tokens=8192)
+    assert len(result.plain.losses) == 8192
+    assert result.plain.perplexity == pytest.approx(12.231, abs=0.005)
     assert result.bytes_ratio == pytest.approx(0.516, abs=0.003)
-    assert abs(result.perplexity_change) < 0.1
-    assert int8.sessions >= 1.9 * result.half_sessions
+    assert abs(result.perplexity_change) < 0.03
+    assert 0 < result.loss_changes[0] < 0.04
+    assert (result.int8.sessions, result.half_sessions) == (23, 12)
