@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from radixchat.kernels.attention_tiles import AttentionTiles, tile_choice
+from radixchat.kernels.attention_tiles import AttentionTiles, TileChoice, tile_choice
 from radixchat.kernels.attention_work import (
     ITEM_FIELDS,
     Share,
@@ -87,17 +87,18 @@ class AttentionWork:
         device: str,
         *,
         exact: bool = False,
+        tiles: TileChoice | None = None,
         part_bytes: int = PART_BYTES,
     ) -> None:
         self.shape = shape
         self.exact = exact
         self._limits = limits
-        processors, capability = _processors(device)
-        tiles = tile_choice(
-            shape.head_dim, shape.group, shape.dtype, shape.kv_dtype, capability, exact
+        chosen = tiles or tile_choice(
+            shape.head_dim, shape.group, shape.dtype, shape.kv_dtype, exact=exact
         )
-        self._tiles = (tiles.narrow, tiles.wide)
-        narrow, wide = (_share(t, shape, processors) for t in self._tiles)
+        self._tiles = (chosen.narrow, chosen.wide)
+        assert not exact or chosen.narrow == chosen.wide, "exact: one way of computing a row"
+        narrow, wide = (_share(t, shape, _processors(device)) for t in self._tiles)
         part_size = shape.num_heads * (shape.head_dim + 1) * 4
         # Each cut makes two parts of a block's rows, a shared prefix as many as its cuts.
         parts = 2 * (narrow.programs * narrow.block_rows + wide.programs * wide.block_rows)
@@ -112,6 +113,8 @@ class AttentionWork:
         rows = limits.max_rows
         sizes = [n for most in most_items for n in (most * ITEM_FIELDS, most + 1)]
         sizes += [2 * rows, rows, rows, rows]
+        # Each part begins on a 16-byte border: Triton compiles anew for one that does not.
+        sizes = [-(-size // 4) * 4 for size in sizes]
         # Pageable: the copy has left it when it returns, so the next step may fill it.
         self._host = np.zeros(sum(sizes), dtype=np.int32)
         self._device = torch.zeros(len(self._host), dtype=torch.int32, device=device)
@@ -160,12 +163,10 @@ class AttentionWork:
         return len(work.starts) - 1 if self._limits.fixed or len(work.items) else 0
 
 
-def _processors(device: str) -> tuple[int, int]:
-    """Multiprocessors and capability of a device; of an H200 but for the number in between."""
+def _processors(device: str) -> int:
     if not device.startswith("cuda"):
-        return INTERPRETED_PROCESSORS, 90
-    properties = torch.cuda.get_device_properties(device)
-    return properties.multi_processor_count, 10 * properties.major + properties.minor
+        return INTERPRETED_PROCESSORS
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)
 
 
 def _share(tiles: AttentionTiles, shape: AttentionShape, processors: int) -> Share:

@@ -1,7 +1,8 @@
-"""How many rows and keys an attention kernel takes at a time, by head size and capability.
+"""How many rows and keys an attention kernel takes at a time, by head size and types.
 
-The reasons stand beside the numbers; no number here has been measured yet on the machine that it
-is for (`bench/gpu.py` measures them). Knows no kernel.
+The reasons stand beside the numbers: registers, spills and shared memory are those that ptxas
+reports for sm_80 and sm_90 (`tests/kernels/compile_cases_attention.py`); times nobody has measured
+yet. One table serves both: what fits the smaller fills the larger. Knows no kernel.
 """
 
 from __future__ import annotations
@@ -38,17 +39,9 @@ class TileChoice:
 
 
 def tile_choice(
-    head_dim: int,
-    group: int,
-    dtype: torch.dtype,
-    kv_dtype: torch.dtype,
-    capability: int,
-    exact: bool,
+    head_dim: int, group: int, dtype: torch.dtype, kv_dtype: torch.dtype, *, exact: bool
 ) -> TileChoice:
-    """The tiles of a head size, a query heads' group, types of operands and KV, and a GPU.
-
-    capability: 80 or 90, and what is like them.
-    """
+    """The tiles of a head size, a group's query heads, and the types of operands and of KV."""
     size = 1 << (head_dim - 1).bit_length()
     least = max(16, 1 << (group - 1).bit_length())
     if dtype == torch.float32:
@@ -56,30 +49,30 @@ def tile_choice(
         # are as small as those allow.
         tiles = AttentionTiles(least, 32, num_warps=4, num_stages=1, programs=2)
         return TileChoice(tiles, tiles)
-    keys = max(16, min(128, 8192 // size))
     if exact:
-        # One binary for decode and prefill: 64 rows, the fewest of Hopper's matrix instruction.
-        tiles = AttentionTiles(max(64, least), min(64, keys), 4, 3, programs=2)
+        # One binary for decode and prefill. 64 rows are the fewest of Hopper's matrix instruction;
+        # 8 warps, because two sets of sums are live: 4 would spill 104 bytes at 128 dimensions.
+        keys = max(16, min(64, 8192 // size))
+        tiles = AttentionTiles(max(64, least), keys, num_warps=8, num_stages=5, programs=1)
         return TileChoice(tiles, tiles)
-    return TileChoice(
-        _narrow(least, keys, kv_dtype, capability), _wide(size, least, keys, capability)
-    )
+    return TileChoice(_narrow(size, least, kv_dtype), _wide(size, least, kv_dtype))
 
 
-def _narrow(rows: int, keys: int, kv_dtype: torch.dtype, capability: int) -> AttentionTiles:
-    # 16 KiB of K and 16 of V a tile: with the tiles under way of two programs a multiprocessor
-    # that covers memory's latency (4.8 TB/s times 0.8 us over 132: 29 KiB).
+def _narrow(size: int, rows: int, kv_dtype: torch.dtype) -> AttentionTiles:
+    # Page numbers are loaded before what they point to, and take half of the pipeline's stages: 5
+    # keep two tiles of K and V under way, 7 three. Memory's latency asks for 29 KiB a
+    # multiprocessor (4.8 TB/s times 0.8 us over 132).
     if kv_dtype == torch.int8:
-        keys = min(128, 2 * keys)
-    return AttentionTiles(
-        rows, keys, num_warps=4, num_stages=3 if capability >= 90 else 2, programs=2
-    )
+        # 8 KiB a tile: 72 KiB under way. Widening 64 keys of 128 dimensions spills on sm_90 (255
+        # registers), 32 take 151.
+        return AttentionTiles(rows, max(16, min(128, 4096 // size)), 4, num_stages=7, programs=3)
+    # 32 KiB a tile: 128 KiB under way, 168 registers at 128 dimensions.
+    return AttentionTiles(rows, max(16, min(128, 8192 // size)), 4, num_stages=5, programs=2)
 
 
-def _wide(size: int, least: int, keys: int, capability: int) -> AttentionTiles:
-    # 128 rows and 8 warps: two warp groups, whose softmax and products overlap; sums, scores and
-    # weights then fit in registers up to 128 dimensions.
-    rows = max(least, 128 if size <= 128 else 64)
-    return AttentionTiles(
-        rows, min(keys, 128), num_warps=8, num_stages=3 if capability >= 90 else 2, programs=1
-    )
+def _wide(size: int, least: int, kv_dtype: torch.dtype) -> AttentionTiles:
+    # 128 rows over 8 warps are two warp groups on Hopper, one of which computes weights while the
+    # other multiplies. 128 keys at 128 dimensions would spill 80 bytes on sm_90, 128 INT8 keys
+    # anywhere; 64 do not. (sm_80 spills 12 to 156 bytes, outside of the loop over whole tiles.)
+    keys = max(16, min(64 if kv_dtype == torch.int8 else 128, 8192 // size))
+    return AttentionTiles(max(least, 128 if size <= 128 else 64), keys, 8, 5, programs=1)

@@ -38,12 +38,10 @@ def load_tile(
     page_stride, slot_stride, dim_stride = strides
     slots = cache + pages * page_stride + offsets * slot_stride
     where = slots[:, None] + (dims * dim_stride)[None, :]
-    if MASKED:
-        tile = tl.load(where, mask=inside[:, None] & (dims < DIM)[None, :], other=0.0)
-    elif dims.shape[0] == DIM:
-        tile = tl.load(where)
+    if dims.shape[0] == DIM:
+        tile = tl.load(where, mask=inside[:, None], other=0.0) if MASKED else tl.load(where)
     else:
-        tile = tl.load(where, mask=(dims < DIM)[None, :], other=0.0)
+        tile = tl.load(where, mask=inside[:, None] & (dims < DIM)[None, :], other=0.0)
     return tile
 
 
@@ -75,6 +73,24 @@ def take_weights(
 
 
 @triton.jit
+def load_scales(
+    k_scale: tl.tensor,
+    v_scale: tl.tensor,
+    table: tl.tensor,
+    strides: tl.tuple,
+    keys: tl.tensor,
+    end: tl.tensor,
+    PAGE: tl.constexpr,
+) -> tl.tuple:
+    """The scales of K and of V at some positions, fp16 [keys]; zeros from the end on."""
+    inside = keys < end
+    pages = tl.load(table + keys // PAGE, mask=inside, other=0).to(tl.int64)
+    slots = pages * strides[0] + keys % PAGE * strides[1]
+    key_scale = tl.load(k_scale + slots, mask=inside, other=0.0)
+    return key_scale, tl.load(v_scale + slots, mask=inside, other=0.0)
+
+
+@triton.jit
 def walk(
     state: tl.tuple,
     query: tl.tensor,
@@ -95,13 +111,20 @@ def walk(
     caches: k, v, k_scale, v_scale of the rows' head; strides: of k and of v (page, slot, dim), of
     the scales (page, slot). MASKED: a key may be behind a row's position, or behind the end; else
     none is, and the span is of whole tiles.
+
+    K, V and page numbers are loaded tiles ahead by Triton's pipeliner. It leaves 2-byte loads where
+    they stand, so a tile's scales are asked for here while the tile before is computed.
     """
     top, total, sums = state
     k, v, k_scale, v_scale = caches
     k_strides, v_strides, scale_strides = strides
     dims = tl.arange(0, query.shape[1])
+    lanes = tl.arange(0, KEYS)
+    if INT8:
+        next_scales = load_scales(k_scale, v_scale, table, scale_strides, first + lanes, end, PAGE)
+        next_key_scale, next_value_scale = next_scales
     for start in range(first, end, KEYS):
-        keys = start + tl.arange(0, KEYS)
+        keys = start + lanes
         inside = keys < end
         if MASKED:
             pages = tl.load(table + keys // PAGE, mask=inside, other=0).to(tl.int64)
@@ -111,9 +134,11 @@ def walk(
         key = load_tile(k, pages, offsets, inside, dims, k_strides, DIM, MASKED)
         scores = tl.dot(query, tl.trans(key.to(query.dtype)), input_precision="ieee")
         if INT8:
-            slots = pages * scale_strides[0] + offsets * scale_strides[1]
-            key_scale = tl.load(k_scale + slots, mask=inside, other=0.0)
-            scores = scores * key_scale.to(tl.float32)[None, :]
+            scores = scores * next_key_scale.to(tl.float32)[None, :]
+            value_scale = next_value_scale.to(tl.float32)
+            next_key_scale, next_value_scale = load_scales(
+                k_scale, v_scale, table, scale_strides, keys + KEYS, end, PAGE
+            )
         if MASKED:
             visible = inside[None, :] & (keys[None, :] <= positions[:, None])
             scores = tl.where(visible, scores, float("-inf"))
@@ -121,8 +146,7 @@ def walk(
             top, total, scores, DIM, query.dtype == tl.float32
         )
         if INT8:
-            value_scale = tl.load(v_scale + slots, mask=inside, other=0.0)
-            weights = weights * value_scale.to(tl.float32)[None, :]
+            weights = weights * value_scale[None, :]
         value = load_tile(v, pages, offsets, inside, dims, v_strides, DIM, MASKED)
         sums = tl.dot(
             weights.to(query.dtype),

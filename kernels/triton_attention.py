@@ -22,6 +22,7 @@ from radixchat.kernels.attention_buffers import (
     AttentionWork,
     StepLimits,
 )
+from radixchat.kernels.attention_tiles import TileChoice
 from radixchat.kernels.attention_walk import empty_state, fold, normalised, walk
 from radixchat.kernels.attention_work import SharedPrefix
 from radixchat.kernels.kv_pages import KVLayer
@@ -62,13 +63,20 @@ def _attend_whole(
     KEYS: tl.constexpr,
     INT8: tl.constexpr,
 ) -> tl.tuple:
-    """Log-sum-exp and normalised sums over first..end: whole tiles that all rows see, the rest."""
+    """Log-sum-exp and normalised sums over first..end.
+
+    Many rows: first whole tiles that all rows see, without a mask. Few rows wait for memory and not
+    for masks; a second loop would only drain and fill the pipeline once more.
+    """
     state = empty_state(query.shape[0], query.shape[1])
-    seen_by_all = tl.maximum(tl.minimum(end, lowest + 1) - first, 0)
-    middle = first + seen_by_all // KEYS * KEYS
-    state = walk(
-        state, query, positions, first, middle, table, caches, strides, DIM, PAGE, KEYS, INT8, False
-    )
+    middle = first
+    if query.shape[0] >= 64:
+        seen_by_all = tl.maximum(tl.minimum(end, lowest + 1) - first, 0)
+        middle = first + seen_by_all // KEYS * KEYS
+        state = walk(
+            state, query, positions, first, middle,
+            table, caches, strides, DIM, PAGE, KEYS, INT8, False,
+        )  # fmt: skip
     state = walk(
         state, query, positions, middle, end, table, caches, strides, DIM, PAGE, KEYS, INT8, True
     )
@@ -139,7 +147,8 @@ def _attend_block(
         tl.store(output + target[:, None] + dims[None, :], result, mask=inside)
 
 
-@triton.jit
+# A step's table may have any width: neither does it compile anew for one, nor compute otherwise.
+@triton.jit(do_not_specialize=["table_stride"])
 def attend_kernel(
     query: tl.tensor,
     output: tl.tensor,
@@ -296,12 +305,13 @@ def paged_attention(
     shared: Sequence[SharedPrefix] = (),
     *,
     exact: bool = False,
+    tiles: TileChoice | None = None,
 ) -> Tensor:
     """As `reference.paged_attention`, for one layer alone; shared: prefixes to read once each."""
     rows, heads, dim = query.shape
     shape = AttentionShape(heads, kv.k.shape[1], dim, kv.page_size, query.dtype, kv.k.dtype)
     limits = StepLimits(rows, step.num_requests)
-    work = AttentionWork(shape, limits, str(query.device), exact=exact)
+    work = AttentionWork(shape, limits, str(query.device), exact=exact, tiles=tiles)
     work.fill(step, rows, shared)
     output = torch.empty((rows, heads, dim), dtype=query.dtype, device=query.device)
     attend(query, kv, step.page_tables, work, output)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 import triton.language as tl
 
+from radixchat.kernels.attention_buffers import SPLIT_KEYS
 from radixchat.kernels.attention_tiles import AttentionTiles, tile_choice
 from radixchat.tests.kernels.compiled import KernelCase
 
@@ -25,6 +27,7 @@ def attend(
     kv_dtype: torch.dtype,
     label: str,
     split: int = 0,
+    spills: int = 0,
 ) -> KernelCase:
     """The attention kernel as `triton_attention.attend` launches it."""
     int8 = kv_dtype == torch.int8
@@ -41,7 +44,7 @@ def attend(
     }  # fmt: skip
     return KernelCase(
         "triton_attention", "attend_kernel", types, constants, _STRIDES,
-        num_warps=tiles.num_warps, num_stages=tiles.num_stages,
+        num_warps=tiles.num_warps, num_stages=tiles.num_stages, spills=spills,
         label=f"{label} {dim} {_NAMES[dtype]} {_NAMES[kv_dtype]}",
     )  # fmt: skip
 
@@ -57,10 +60,16 @@ def merge(dim: int, dtype: torch.dtype, parts: int) -> KernelCase:
 
 
 def _attention_cases() -> list[KernelCase]:
-    listed = list[KernelCase]()
-    for dim in (64, 128):
-        tiles = tile_choice(dim, 4, torch.bfloat16, torch.bfloat16, 90, exact=False)
-        listed.append(attend(tiles.narrow, dim, 4, torch.bfloat16, torch.bfloat16, "narrow"))
+    bf16, listed = torch.bfloat16, list[KernelCase]()
+    for dim, kv in itertools.product((64, 128), (bf16, torch.int8)):
+        tiles = tile_choice(dim, 4, bf16, kv, exact=False)
+        exact = tile_choice(dim, 4, bf16, kv, exact=True).narrow
+        listed.append(attend(tiles.narrow, dim, 4, bf16, kv, "narrow"))
+        # What decodes spills nothing; what multiplies may, outside of the loop over keys.
+        listed.append(attend(tiles.wide, dim, 4, bf16, kv, "wide", spills=96))
+        listed.append(attend(exact, dim, 4, bf16, kv, "exact", SPLIT_KEYS, spills=48))
+    small = tile_choice(64, 3, torch.float32, torch.float32, exact=False).narrow
+    listed.append(attend(small, 64, 3, torch.float32, torch.float32, "narrow"))
     return listed
 
 
