@@ -1,7 +1,7 @@
 """GGUF blocks as codes, scales and minima: what `kernels/cpu_pack.py` lays out in panels.
 
 The numbers are those of ggml's formats: `code * scale + minimum` has the bits that dequantising
-gives. Knows no file, no panel.
+gives. Three formats need no reading, only another order. Knows no file, no panel.
 """
 
 from __future__ import annotations
@@ -36,19 +36,6 @@ def read_blocks(kind: str, blocks: Tensor) -> Codes:
     return QUANTISED[kind](blocks)
 
 
-def _q8_0(blocks: Tensor) -> Codes:
-    return Codes(8, 32, _row(blocks[..., 2:].view(torch.int8)), _halves(blocks, 0))
-
-
-def _q4_0(blocks: Tensor) -> Codes:
-    return Codes(4, 32, _row(_nibbles(blocks[..., 2:])), _halves(blocks, 0))
-
-
-def _q4_1(blocks: Tensor) -> Codes:
-    codes = _row(_nibbles(blocks[..., 4:]))
-    return Codes(4, 32, codes, _halves(blocks, 0), _halves(blocks, 2))
-
-
 def _q5_0(blocks: Tensor) -> Codes:
     codes = (_nibbles(blocks[..., 6:]) | _fifth_bits(blocks[..., 2:6])).view(torch.int8) - 16
     return Codes(8, 32, _row(codes), _halves(blocks, 0))
@@ -60,30 +47,31 @@ def _q5_1(blocks: Tensor) -> Codes:
 
 
 def _q4_k(blocks: Tensor) -> Codes:
-    codes = _nibbles(blocks[..., 16:].unflatten(-1, (4, 32)))
+    codes = _nibbles(_fold(blocks[..., 16:], 4, 32))
     return Codes(4, 32, _row(codes), *_k_scales(blocks))
 
 
 def _q5_k(blocks: Tensor) -> Codes:
-    codes = _nibbles(blocks[..., 48:].unflatten(-1, (4, 32))).unflatten(-1, (2, 32)).flatten(-3, -2)
+    codes = _fold(_nibbles(_fold(blocks[..., 48:], 4, 32)), 2, 32).flatten(-3, -2)
     shifts = torch.arange(8, dtype=torch.uint8).unsqueeze(1)
     codes = codes | (blocks[..., None, 16:48] >> shifts & 1) << 4
     return Codes(8, 32, _row(codes.view(torch.int8)), *_k_scales(blocks))
 
 
 def _q6_k(blocks: Tensor) -> Codes:
-    low = _nibbles(blocks[..., :128].unflatten(-1, (2, 64))).unflatten(-1, (4, 32))
+    low = _fold(_nibbles(_fold(blocks[..., :128], 2, 64)), 4, 32)
     shifts = torch.tensor([0, 2, 4, 6], dtype=torch.uint8).unsqueeze(1)
-    high = blocks[..., 128:192].unflatten(-1, (2, 1, 32)) >> shifts & 3
+    high = _fold(blocks[..., 128:192], 2, 1, 32) >> shifts & 3
     codes = (low | high << 4).view(torch.int8) - 32
     scales = blocks[..., 192:208].view(torch.int8).float() * _halves(blocks, 208).unsqueeze(-1)
     return Codes(8, 16, _row(codes), scales.flatten(1))
 
 
+# Formats of 32 inputs with their fp16 scale first, perhaps an fp16 minimum next, and codes as they
+# are in panels: (bits, where the codes start).
+PLAIN: dict[str, tuple[int, int]] = {"Q8_0": (8, 2), "Q4_0": (4, 2), "Q4_1": (4, 4)}
+
 QUANTISED: dict[str, Callable[[Tensor], Codes]] = {
-    "Q8_0": _q8_0,
-    "Q4_0": _q4_0,
-    "Q4_1": _q4_1,
     "Q5_0": _q5_0,
     "Q5_1": _q5_1,
     "Q4_K": _q4_k,
@@ -96,6 +84,11 @@ FLOATS: dict[str, torch.dtype] = {
     "F16": torch.float16,
     "BF16": torch.bfloat16,
 }
+
+
+def _fold(bytes_: Tensor, *sizes: int) -> Tensor:
+    """The last dimension as several."""
+    return bytes_.reshape(*bytes_.shape[:-1], *sizes)
 
 
 def _row(codes: Tensor) -> Tensor:

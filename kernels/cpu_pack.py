@@ -2,7 +2,7 @@
 
 Owns the conversions; `kernels/cpu_panels.py` draws the layout, `kernels/cpu_blocks.py` reads the
 formats. Packing the default model is part of every start, so codes change places in compiled
-code and the rest is whole-matrix torch.
+code, on one thread: waking the others for each of 200 small matrices costs more than it gains.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from radixchat.kernels import cpu_panels as panels
-from radixchat.kernels.cpu_blocks import FLOATS, QUANTISED, Codes, read_blocks
-from radixchat.kernels.cpu_jit import parallel_jit
+from radixchat.kernels.cpu_blocks import FLOATS, PLAIN, QUANTISED, Codes, read_blocks
+from radixchat.kernels.cpu_jit import jit, parallel_jit
 from radixchat.kernels.cpu_micro_kernel import STEP
 from radixchat.kernels.cpu_widen import TAKE_BYTES, take, widen
 from radixchat.kernels.packed_matrix import PackedMatrix
@@ -45,7 +45,7 @@ def pack_int8(weight: Tensor) -> PackedMatrix:
     if in_features % STEP:
         raise ValueError(f"no int8 weights: {in_features} inputs are not a multiple of {STEP}")
     groups = functional.pad(weight.float(), (0, -in_features % INT8_GROUP))
-    groups = groups.unflatten(1, (-1, INT8_GROUP))
+    groups = groups.view(groups.shape[0], -1, INT8_GROUP)
     scales = groups.abs().amax(-1) / 127
     halves = scales.half()
     if not halves.isfinite().all():
@@ -64,8 +64,11 @@ def pack_blocks(kind: str, blocks: Tensor) -> PackedMatrix:
     if kind in FLOATS:
         numbers = blocks.contiguous().flatten(1).view(FLOATS[kind])
         return pack_fp32(numbers)
+    if kind in PLAIN:
+        return _pack_plain(blocks.contiguous(), *PLAIN[kind])
     if kind not in QUANTISED:
-        raise ValueError(f"no packed form for {kind}; there is one for {[*FLOATS, *QUANTISED]}")
+        known = [*FLOATS, *PLAIN, *QUANTISED]
+        raise ValueError(f"no packed form for {kind}; there is one for {known}")
     codes = read_blocks(kind, blocks)
     return _pack(codes.codes.shape[1], codes)
 
@@ -152,10 +155,73 @@ def _pack(in_features: int, source: Codes) -> PackedMatrix:
     )
 
 
-@parallel_jit
+def _pack_plain(blocks: Tensor, bits: int, start: int) -> PackedMatrix:
+    """Blocks whose codes and fp16 numbers only change places."""
+    out_features, groups, _ = blocks.shape
+    num_panels = -(-out_features // PANEL)
+    lanes, kind = (PANEL // 2, torch.uint8) if bits == 4 else (PANEL, torch.int8)
+    # Only the last panel has padding. Torch's threads clearing all of each small matrix took ten
+    # times as long as the rest.
+    codes = torch.empty(num_panels, groups * INT8_GROUP, lanes, dtype=kind)
+    numbers = torch.empty(start // 2, num_panels, groups, PANEL, dtype=torch.float16)
+    codes[-1].zero_()
+    numbers[:, -1].zero_()
+    lay = _lay_plain_nibbles if bits == 4 else _lay_plain_bytes
+    lay(blocks.numpy(), start, codes.view(torch.uint8).numpy())
+    _lay_halves(blocks.view(torch.int16).numpy(), numbers.view(torch.int16).numpy())
+    return PackedMatrix(
+        out_features,
+        groups * INT8_GROUP,
+        "uint4" if bits == 4 else "int8",
+        INT8_GROUP,
+        codes,
+        numbers[0],
+        numbers[1] if start == 4 else None,
+    )
+
+
+@jit
+def _lay_plain_nibbles(blocks: Any, start: int, codes: Any) -> None:
+    rows, groups, _ = blocks.shape
+    half, four, low, high = PANEL // 2, np.uint8(4), np.uint8(15), np.uint8(240)
+    for panel in range(codes.shape[0]):
+        for lane in range(min(half, rows - panel * PANEL)):
+            row = panel * PANEL + lane
+            other, kept = row + half, np.uint8(255)
+            if other >= rows:
+                other, kept = row, np.uint8(0)
+            for group in range(groups):
+                for k in range(half):
+                    a = blocks[row, group, start + k]
+                    b = blocks[other, group, start + k] & kept
+                    codes[panel, group * PANEL + k, lane] = (a & low) | (b << four)
+                    codes[panel, group * PANEL + half + k, lane] = (a >> four) | (b & high)
+
+
+@jit
+def _lay_plain_bytes(blocks: Any, start: int, codes: Any) -> None:
+    for panel in range(codes.shape[0]):
+        first = panel * PANEL
+        for group in range(blocks.shape[1]):
+            for lane in range(min(PANEL, blocks.shape[0] - first)):
+                for k in range(PANEL):
+                    codes[panel, group * PANEL + k, lane] = blocks[first + lane, group, start + k]
+
+
+@jit
+def _lay_halves(blocks: Any, numbers: Any) -> None:
+    for panel in range(numbers.shape[1]):
+        first = panel * PANEL
+        for lane in range(min(PANEL, blocks.shape[0] - first)):
+            for group in range(blocks.shape[1]):
+                for number in range(numbers.shape[0]):
+                    numbers[number, panel, group, lane] = blocks[first + lane, group, number]
+
+
+@jit
 def _lay_bytes(rows: Any, codes: Any) -> None:
     out_features, depth = rows.shape
-    for panel in prange(codes.shape[0]):
+    for panel in range(codes.shape[0]):
         real = min(PANEL, out_features - panel * PANEL)
         for k in range(depth):
             for lane in range(real):
@@ -164,11 +230,11 @@ def _lay_bytes(rows: Any, codes: Any) -> None:
                 codes[panel, k, lane] = 0
 
 
-@parallel_jit
+@jit
 def _lay_nibbles(rows: Any, codes: Any) -> None:
     out_features, depth = rows.shape
     half = PANEL // 2
-    for panel in prange(codes.shape[0]):
+    for panel in range(codes.shape[0]):
         first = panel * PANEL
         low = min(half, out_features - first)
         high = min(half, max(0, out_features - first - half))

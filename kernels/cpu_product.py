@@ -51,9 +51,9 @@ WIDEN_ROWS = 6
 
 WIDE_OF = (0, *[wide_of(rows) for rows in range(1, FEW + 1)])
 PANEL, PANEL_BYTES = panels.PANEL, panels.PANEL_BYTES
-SUMS_STRIDE = np.int64(PAIR * PANEL_BYTES)
+SUMS_STRIDE = PAIR * PANEL_BYTES
 WEIGHT_BYTES = PAIR * BLOCK_INPUTS * PANEL_BYTES
-SCRATCH_BYTES = WEIGHT_BYTES + BLOCK_ROWS * int(SUMS_STRIDE) + 64
+SCRATCH_BYTES = WEIGHT_BYTES + BLOCK_ROWS * SUMS_STRIDE + 64
 
 # Numba compiles a function again for a literal argument and for every other kind of integer.
 NO, YES = np.int64(0), np.int64(1)
@@ -147,7 +147,7 @@ def split_rows(rows: int, num_panels: int, num_parts: int) -> int:
     The largest part costs least: rows cost less where the panels do not share out evenly, and
     panels where a second widening of them costs more than that.
     """
-    best, best_cost = 1, np.int64(1) << 62
+    best, best_cost = 1, 1 << 62
     for row_parts in range(1, num_parts + 1):
         if num_parts % row_parts == 0:
             panel_parts = num_parts // row_parts
@@ -179,13 +179,13 @@ def _few_rows(
         left = end_panel - panel
         # Two and two rather than three and one: a single panel has only two chains.
         width = min(left, most) if left != most + 1 or most < 3 else PAIR
-        ahead = width if left > width else NO
+        ahead = width if left > width else 0
         place = out + panel * PANEL_BYTES
         direct = not adding and (panel + width) * PANEL <= matrix[OUT]
         sums = place if direct else scratch
         stride = out_stride if direct else SUMS_STRIDE
         codes, scale = panel * matrix[CODE_STRIDE], panel * matrix[SCALE_STRIDE]
-        minima = matrix[MINIMA] + scale if matrix[MINIMA] else NO
+        minima = matrix[MINIMA] + scale if matrix[MINIMA] else 0
         source = matrix[CODES] + codes, matrix[CODE_STRIDE], matrix[SCALES] + scale, minima
         _multiply_codes(matrix, source, rows, width, x, x_stride, ahead, sums, stride)
         if not direct:
