@@ -156,6 +156,7 @@ def test_more_bandwidth_than_nothing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.model
 def test_the_peer_runs_beside_ours(default_model: Path) -> None:
     """Each load and a start, where llama-cpp-python is installed."""
@@ -176,6 +177,7 @@ def test_the_peer_runs_beside_ours(default_model: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.model
 def test_the_peer_computes_the_same_thing(default_model: Path) -> None:
     """Its next tokens are ours where there is no doubt: in the system message of a chat.

@@ -148,6 +148,7 @@ def test_what_it_refuses(answer: int | None, says: str, tiny_path: Path, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.model
 @pytest.mark.shared_data
 def test_int8_kv_costs_next_to_nothing(default_model: Path, shared_data: Path) -> None:
