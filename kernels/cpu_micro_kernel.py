@@ -268,53 +268,52 @@ def _emit_rows(builder: Any, kind: int, rows: int, panels: int, arguments: Any) 
             _write(builder, builder.load(slot), place, vector * LANE_BYTES)
 
 
-def _rows_kernel(kind: int) -> Any:
-    """The product of few rows with panels of codes of a kind, widened in registers."""
-
-    @intrinsic
-    def multiply_rows(
-        _context: Any,
-        rows: Any,
-        panels: Any,
-        x: Any,
-        x_stride: Any,
-        depth: Any,
-        group: Any,
-        codes: Any,
-        code_stride: Any,
-        scales: Any,
-        minima: Any,
-        scale_stride: Any,
-        halves: Any,
-        ahead: Any,
-        out: Any,
-        out_stride: Any,
-    ) -> Any:
-        def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-            rows, panels, *others = arguments
-            sizes = [
-                (tall, wide) for tall in range(1, FEW + 1) for wide in range(1, wide_of(tall) + 1)
-            ]
-            index = builder.sub(panels, _word(1))
-            for tall in range(1, FEW):
-                is_taller = builder.icmp_signed(">", rows, _word(tall))
-                skipped = builder.select(is_taller, _word(wide_of(tall)), _word(0))
-                index = builder.add(index, skipped)
-
-            def emitter(tall: int, wide: int) -> Callable[[], None]:
-                return lambda: _emit_rows(builder, kind, tall, wide, others)
-
-            _choose(builder, index, [emitter(tall, wide) for tall, wide in sizes])
-            return context.get_dummy_value()
-
-        return types.void(*[_NUMBERS] * 15), code
-
-    return multiply_rows
+_KINDS = (INT8, UINT4, INT4)
+_FEW_SIZES = [
+    (rows, panels) for rows in range(1, FEW + 1) for panels in range(1, wide_of(rows) + 1)
+]
 
 
-# Write x [rows, depth] times `panels` panels of codes to out [rows, panels * 32], and ask the
-# cache for the panels that lie `ahead` further on. 1 <= rows <= FEW, 1 <= panels <= wide_of(rows),
-# depth a multiple of STEP.
-multiply_rows_int8 = _rows_kernel(INT8)
-multiply_rows_uint4 = _rows_kernel(UINT4)
-multiply_rows_int4 = _rows_kernel(INT4)
+@intrinsic
+def multiply_rows(
+    _context: Any,
+    kind: Any,
+    rows: Any,
+    panels: Any,
+    x: Any,
+    x_stride: Any,
+    depth: Any,
+    group: Any,
+    codes: Any,
+    code_stride: Any,
+    scales: Any,
+    minima: Any,
+    scale_stride: Any,
+    halves: Any,
+    ahead: Any,
+    out: Any,
+    out_stride: Any,
+) -> Any:
+    """Write x [rows, depth] times `panels` panels of codes of a kind to out [rows, panels * 32].
+
+    Asks the cache for the panels that lie `ahead` further on. 1 <= rows <= FEW,
+    1 <= panels <= wide_of(rows), depth a multiple of STEP.
+    """
+
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        kind, rows, panels, *others = arguments
+        index = builder.sub(panels, _word(1))
+        for tall in range(1, FEW):
+            is_taller = builder.icmp_signed(">", rows, _word(tall))
+            skipped = builder.select(is_taller, _word(wide_of(tall)), _word(0))
+            index = builder.add(index, skipped)
+        kinds_before = builder.sub(kind, _word(_KINDS[0]))
+        index = _at(builder, index, kinds_before, _word(len(_FEW_SIZES)))
+
+        def emitter(kind: int, tall: int, wide: int) -> Callable[[], None]:
+            return lambda: _emit_rows(builder, kind, tall, wide, others)
+
+        _choose(builder, index, [emitter(kind, *size) for kind in _KINDS for size in _FEW_SIZES])
+        return context.get_dummy_value()
+
+    return types.void(*[_NUMBERS] * 16), code

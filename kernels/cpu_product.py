@@ -18,6 +18,7 @@ Knows no model and starts no threads but in `product`.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numba
@@ -27,15 +28,14 @@ from numba import prange
 from torch import Tensor
 
 from radixchat.kernels import cpu_panels as panels
+from radixchat.kernels.cpu_entry import call, entry, int64_at
 from radixchat.kernels.cpu_jit import jit, parallel_jit
 from radixchat.kernels.cpu_micro_kernel import (
     FEW,
     PAIR,
     TALL,
     WIDE,
-    multiply_rows_int4,
-    multiply_rows_int8,
-    multiply_rows_uint4,
+    multiply_rows,
     multiply_tile,
     stay_whole,
     wide_of,
@@ -61,43 +61,7 @@ NO, YES = np.int64(0), np.int64(1)
 FORMAT, OUT, IN, GROUP = panels.FORMAT, panels.OUT_FEATURES, panels.IN_FEATURES, panels.GROUP
 CODES, CODE_STRIDE, MINIMA = panels.CODES, panels.CODE_STRIDE, panels.MINIMA
 SCALES, SCALE_STRIDE, HALVES = panels.SCALES, panels.SCALE_STRIDE, panels.HALVES
-FP32, INT8, UINT4 = panels.FP32, panels.INT8, panels.UINT4
-
-
-@jit
-def multiply(
-    x: int,
-    x_stride: int,
-    rows: int,
-    matrix: Any,
-    out: int,
-    out_stride: int,
-    part: int,
-    num_parts: int,
-    scratch: int,
-) -> None:
-    """Write part's share of x [rows, in] times the matrix transposed to out [rows, out].
-
-    x and out are addresses of fp32, strides in bytes; scratch is the caller's own buffer of
-    SCRATCH_BYTES, of which nothing is kept.
-    """
-    share(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, NO)
-
-
-@jit
-def multiply_add(
-    x: int,
-    x_stride: int,
-    rows: int,
-    matrix: Any,
-    out: int,
-    out_stride: int,
-    part: int,
-    num_parts: int,
-    scratch: int,
-) -> None:
-    """As `multiply`, but add the finished sums to what out holds."""
-    share(x, x_stride, rows, matrix, out, out_stride, part, num_parts, scratch, YES)
+FP32, MATRIX_FIELDS = panels.FP32, panels.MATRIX_FIELDS
 
 
 @jit
@@ -113,7 +77,12 @@ def share(
     scratch: int,
     adding: int,
 ) -> None:
-    """`multiply_add` if adding, else `multiply`: one function, as it is long when compiled."""
+    """Write part's share of x [rows, in] times the matrix transposed to out [rows, out].
+
+    With adding other than 0, add the finished sums to what out holds instead. x and out are
+    addresses of fp32, strides in bytes; matrix is a description; scratch is the caller's own
+    buffer of SCRATCH_BYTES, of which nothing is kept.
+    """
     stay_whole()
     scratch = (scratch + 63) // 64 * 64
     num_panels = (matrix[OUT] + PANEL - 1) // PANEL
@@ -186,43 +155,15 @@ def _few_rows(
         stride = out_stride if direct else SUMS_STRIDE
         codes, scale = panel * matrix[CODE_STRIDE], panel * matrix[SCALE_STRIDE]
         minima = matrix[MINIMA] + scale if matrix[MINIMA] else 0
-        source = matrix[CODES] + codes, matrix[CODE_STRIDE], matrix[SCALES] + scale, minima
-        _multiply_codes(matrix, source, rows, width, x, x_stride, ahead, sums, stride)
+        multiply_rows(
+            matrix[FORMAT], rows, width, x, x_stride, matrix[IN], matrix[GROUP],
+            matrix[CODES] + codes, matrix[CODE_STRIDE], matrix[SCALES] + scale, minima,
+            matrix[SCALE_STRIDE], matrix[HALVES], ahead, sums, stride,
+        )  # fmt: skip
         if not direct:
             columns = matrix[OUT] - panel * PANEL
             _finish(sums, stride, rows, columns, width, place, out_stride, adding)
         panel += width
-
-
-@jit
-def _multiply_codes(
-    matrix: Any,
-    source: Any,
-    rows: int,
-    width: int,
-    x: int,
-    x_stride: int,
-    ahead: int,
-    sums: int,
-    sums_stride: int,
-) -> None:
-    codes, code_stride, scales, minima = source
-    depth, group, scale_stride = matrix[IN], matrix[GROUP], matrix[SCALE_STRIDE]
-    if matrix[FORMAT] == INT8:
-        multiply_rows_int8(
-            rows, width, x, x_stride, depth, group, codes, code_stride, scales, minima,
-            scale_stride, matrix[HALVES], ahead, sums, sums_stride,
-        )  # fmt: skip
-    elif matrix[FORMAT] == UINT4:
-        multiply_rows_uint4(
-            rows, width, x, x_stride, depth, group, codes, code_stride, scales, minima,
-            scale_stride, matrix[HALVES], ahead, sums, sums_stride,
-        )  # fmt: skip
-    else:
-        multiply_rows_int4(
-            rows, width, x, x_stride, depth, group, codes, code_stride, scales, minima,
-            scale_stride, matrix[HALVES], ahead, sums, sums_stride,
-        )  # fmt: skip
 
 
 @jit
@@ -320,6 +261,22 @@ def _finish(
             store_scalar(there + 4 * column, number)
 
 
+@functools.cache
+def share_entry() -> Any:
+    """`share` for callers at arm's length (`kernels/cpu_entry.py`): ten int64, the matrix's fields
+    by their address.
+    """
+    return entry(_share_at, 10)
+
+
+def _share_at(
+    x: int, x_stride: int, rows: int, matrix: int, out: int, out_stride: int, part: int,
+    num_parts: int, scratch: int, adding: int,
+) -> None:  # fmt: skip
+    fields = numba.carray(int64_at(matrix), (MATRIX_FIELDS,))
+    share(x, x_stride, rows, fields, out, out_stride, part, num_parts, scratch, adding)
+
+
 def product(x: Tensor, matrix: PackedMatrix) -> Tensor:
     """x [rows, in] times the matrix transposed: fp32 [rows, out], by all of Numba's threads."""
     if x.dim() != 2 or x.shape[1] != matrix.in_features:
@@ -331,7 +288,7 @@ def product(x: Tensor, matrix: PackedMatrix) -> Tensor:
     num_parts = numba.get_num_threads()
     scratch = torch.empty(num_parts * SCRATCH_BYTES, dtype=torch.uint8)
     _product(
-        x.data_ptr(), 4 * x.stride(0), x.shape[0], matrix.describe(),
+        share_entry().address, x.data_ptr(), 4 * x.stride(0), x.shape[0], matrix.describe(),
         out.data_ptr(), 4 * matrix.out_features, num_parts, scratch.data_ptr(),
     )  # fmt: skip
     return out
@@ -339,6 +296,7 @@ def product(x: Tensor, matrix: PackedMatrix) -> Tensor:
 
 @parallel_jit
 def _product(
+    address: int,
     x: int,
     x_stride: int,
     rows: int,
@@ -350,4 +308,7 @@ def _product(
 ) -> None:
     for part in prange(num_parts):
         own = scratch + part * SCRATCH_BYTES
-        multiply(x, x_stride, rows, matrix, out, out_stride, np.int64(part), num_parts, own)
+        arguments = (
+            x, x_stride, rows, matrix.ctypes.data, out, out_stride, part, num_parts, own, 0,
+        )  # fmt: skip
+        call(address, arguments)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from radixchat.kernels.cpu_pack import join, pack_blocks, pack_fp32, pack_int8, unpack
-from radixchat.kernels.cpu_product import SCRATCH_BYTES, multiply, multiply_add, product, split_rows
+from radixchat.kernels.cpu_product import SCRATCH_BYTES, product, share, split_rows
 from radixchat.kernels.packed_matrix import PackedMatrix
 
 FORMATS = ["fp32", "int8", "Q4_0", "Q4_1", "Q5_1", "Q6_K", "Q4_K", "Q5_K"]
@@ -56,11 +56,10 @@ def chain(x: Tensor, matrix: PackedMatrix) -> Tensor:
 def shares(x: Tensor, matrix: PackedMatrix, num_parts: int, out: Tensor, add: bool = False) -> None:
     """All parts of a product, one after the other, with a scratch buffer of garbage."""
     scratch = torch.full((SCRATCH_BYTES // 4,), torch.nan)
-    function = multiply_add if add else multiply
     for part in range(num_parts):
-        function(
+        share(
             x.data_ptr(), 4 * x.stride(0), x.shape[0], matrix.describe(),
-            out.data_ptr(), 4 * out.stride(0), part, num_parts, scratch.data_ptr(),
+            out.data_ptr(), 4 * out.stride(0), part, num_parts, scratch.data_ptr(), int(add),
         )  # fmt: skip
 
 
