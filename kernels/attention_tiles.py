@@ -73,6 +73,6 @@ def _narrow(size: int, rows: int, kv_dtype: torch.dtype) -> AttentionTiles:
 def _wide(size: int, least: int, kv_dtype: torch.dtype) -> AttentionTiles:
     # 128 rows over 8 warps are two warp groups on Hopper, one of which computes weights while the
     # other multiplies. 128 keys at 128 dimensions would spill 80 bytes on sm_90, 128 INT8 keys
-    # anywhere; 64 do not. (sm_80 spills 12 to 156 bytes, outside of the loop over whole tiles.)
+    # anywhere; 64 do not. (On sm_80 up to 72 bytes are spilt.)
     keys = max(16, min(64 if kv_dtype == torch.int8 else 128, 8192 // size))
     return AttentionTiles(max(least, 128 if size <= 128 else 64), keys, 8, 5, programs=1)

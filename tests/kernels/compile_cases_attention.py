@@ -65,7 +65,7 @@ def _attention_cases() -> list[KernelCase]:
         tiles = tile_choice(dim, 4, bf16, kv, exact=False)
         exact = tile_choice(dim, 4, bf16, kv, exact=True).narrow
         listed.append(attend(tiles.narrow, dim, 4, bf16, kv, "narrow"))
-        # What decodes spills nothing; what multiplies may, outside of the loop over keys.
+        # What decodes spills nothing.
         listed.append(attend(tiles.wide, dim, 4, bf16, kv, "wide", spills=96))
         listed.append(attend(exact, dim, 4, bf16, kv, "exact", SPLIT_KEYS, spills=48))
     small = tile_choice(64, 3, torch.float32, torch.float32, exact=False).narrow
