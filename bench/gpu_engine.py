@@ -10,7 +10,7 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from radixchat.bench.gpu_shapes import EngineLoad
 from radixchat.bench.gpu_timeline import Timeline
@@ -67,10 +67,17 @@ def measure_engine(
     timeline: Callable[[], Timeline],
     *,
     looks_ahead: bool = True,
+    interpreted: bool = False,
 ) -> EngineTiming:
-    """Run the load once after a short one that does not count."""
+    """Run the load once after a short one that does not count.
+
+    interpreted: by the GPU's kernels, on the CPU.
+    """
     watched = timeline()
     engine = Engine(checkpoint, config, queue=watched.queue, looks_ahead=looks_ahead)
+    if interpreted:
+        plan = replace(engine.plan, device="cuda")
+        engine.runner = DeviceRunner(checkpoint, plan, watched.queue)
     runner = engine.runner
     assert isinstance(runner, DeviceRunner)
     _run(engine, EngineLoad(load.running, load.prompt, 2), seed=1, started=lambda: None)

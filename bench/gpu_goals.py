@@ -40,14 +40,14 @@ class Goal:
             case _:
                 return f"{value:.3f} {self.unit}"
 
-    def line(self, name: str, value: float) -> str:
+    def line(self, name: str, value: float, *, judged: bool = True) -> str:
         """For the table."""
         bound = "at least" if self.at_least else "at most"
         outcome = self.reached(value)
+        verdict = f": {'MISSED' if outcome == 'missed' else outcome}" if judged else ""
         return (
             f"{name}  {self.what:<58}{self.shown(value):>11}   {bound} {self.shown(self.floor)}, "
-            f"stretch {self.shown(self.stretch)}: "
-            f"{'MISSED' if outcome == 'missed' else outcome}"
+            f"stretch {self.shown(self.stretch)}{verdict}"
         )
 
 

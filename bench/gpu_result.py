@@ -44,9 +44,9 @@ class GpuResult:
         if "G6" in self.engine:
             yield "G6", self.engine["G6"].idle
 
-    def goal_lines(self) -> list[str]:
+    def goal_lines(self, *, judged: bool) -> list[str]:
         """The table of goals."""
-        return [GOALS[name].line(name, value) for name, value in self.goals()]
+        return [GOALS[name].line(name, value, judged=judged) for name, value in self.goals()]
 
     def faults(self, *, judged: bool) -> list[str]:
         """What is wrong; judged: a missed floor is."""

@@ -27,6 +27,9 @@ from radixchat.bench.gpu_timeline import CudaTimeline, HostTimeline, Timeline
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.weights import Checkpoint
 
+# Of a dry run, all of whose other steps are the CPU's: in the interpreter a step takes a second.
+TRITON_LOAD = gpu_shapes.EngineLoad(2, 6, 3)
+
 Say = Callable[[str], None]
 
 
@@ -64,10 +67,10 @@ def run(plan: GpuPlan, say: Say, *, dry: bool) -> GpuResult:
         parts[name]()
         result.seconds[name] = round(time.perf_counter() - began, 1)
     say("")
-    for line in result.goal_lines():
+    for line in result.goal_lines(judged=not dry):
         say(line)
     if dry:
-        say("The interpreter's times say nothing: none of these goals was judged.")
+        say("Nothing is judged: the interpreter's times say nothing of a GPU.")
     return result
 
 
@@ -177,6 +180,13 @@ def _engine_timings(
             f"{name}, not ahead", checkpoint, config(), most, timeline, looks_ahead=False
         ),
     )
+    if dry:
+        yield (
+            f"{name}, Triton",
+            gpu_engine.measure_engine(
+                f"{name}, Triton", checkpoint, config(), TRITON_LOAD, timeline, interpreted=True
+            ),
+        )
     for label, changes in (("INT8 KV", {"kv": "int8"}), ("exact", {"exact": True})):
         timing = gpu_engine.measure_engine(
             f"{name}, {label}", checkpoint, config(**changes), most, timeline

@@ -95,8 +95,13 @@ def build_batch(
     padding = [0] * (-len(tokens) % alignment)
     num_rows = len(tokens) + len(padding)
     return Batch(
-        tokens=torch.tensor(tokens + padding, device=device),
-        positions=torch.tensor(positions + padding, device=device),
+        tokens=_sent(tokens + padding, device),
+        positions=_sent(positions + padding, device),
         step=ops.ragged(counts, lengths, tables, page_size, num_rows, device),
-        logit_rows=torch.tensor(logit_rows, dtype=torch.int64, device=device),
+        logit_rows=_sent(logit_rows, device),
     )
+
+
+def _sent(numbers: Sequence[int], device: str) -> Tensor:
+    """int64 on the device, without waiting for what it is doing."""
+    return torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)

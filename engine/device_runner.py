@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from radixchat.engine.batch import RequestResult, ScheduledRequest, build_batch
 from radixchat.engine.config import EnginePlan
@@ -158,10 +159,10 @@ class DeviceRunner:
             drawn = RowInputs.empty(len(plain))
             for index, request in enumerate(pending):
                 _set_draw(drawn, index, request, len(request.tokens))
-            launch = self._model.sample(logits if len(plain) == end else logits[plain], drawn)
+            launch = self._model.sample(_rows_of(logits, plain), drawn)
             first = self._model.max_rows
             sampled = {r: Pending(launch, i, first + i) for i, r in enumerate(pending)}
-        results = step_results(others, logits if not plain else logits[kept])
+        results = step_results(others, _rows_of(logits, kept))
         by_request = zip((item.request for item in others), results, strict=True)
         return sampled, dict(by_request)
 
@@ -222,6 +223,13 @@ class DeviceRunner:
         assert spare is not None, "what is scheduled has its pages"
         assert index == len(pages)
         return spare * page_size + offset
+
+
+def _rows_of(logits: Tensor, rows: Sequence[int]) -> Tensor:
+    """These rows, ascending; without waiting for the device, as a list as index would."""
+    if len(rows) == len(logits):
+        return logits
+    return logits[torch.tensor(rows, dtype=torch.int64).to(logits.device, non_blocking=True)]
 
 
 def _set_draw(rows: RowInputs, row: int, request: Request, position: int) -> None:

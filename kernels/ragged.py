@@ -66,10 +66,10 @@ def ragged(
         where = pages[i, positions // page_size].astype(np.int64)
         slots[starts[i] : starts[i + 1]] = where * page_size + positions % page_size
     return Ragged(
-        query_starts=torch.from_numpy(starts).to(device),
-        kv_lengths=torch.from_numpy(kv_lengths).to(device),
-        page_tables=torch.from_numpy(pages).to(device),
-        slots=torch.from_numpy(slots).to(device),
+        query_starts=torch.from_numpy(starts).to(device, non_blocking=True),
+        kv_lengths=torch.from_numpy(kv_lengths).to(device, non_blocking=True),
+        page_tables=torch.from_numpy(pages).to(device, non_blocking=True),
+        slots=torch.from_numpy(slots).to(device, non_blocking=True),
         starts=starts,
         lengths=kv_lengths,
     )
