@@ -32,13 +32,13 @@ class SeededBug:
 
     def load_root(self) -> ModuleType:
         """The module ROOT with this bug; LookupError if it does not apply."""
-        [root] = self.load(self.ROOT)
+        [root] = self.modules(self.ROOT)
         assert root is not sys.modules.get(f"radixchat.{self.PACKAGE}.{self.ROOT}"), (
             f"{self.name}: {self.ROOT}.py does without it"
         )
         return root
 
-    def load(self, *names: str) -> list[ModuleType]:
+    def modules(self, *names: str) -> list[ModuleType]:
         """These modules, with this bug where it is a part of them; LookupError as above."""
         loaded: dict[str, ModuleType] = {}
         try:

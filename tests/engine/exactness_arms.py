@@ -13,6 +13,9 @@ from radixchat.engine.request import Request
 from radixchat.tests.engine.driver import answer, greedy, run
 from radixchat.tests.engine.exactness import Subject, cached
 
+# Of a length and a seed; of two lengths with one seed one begins with the other.
+MakePrompt = Callable[[int, int], list[int]]
+
 
 def whole_chunks(subject: Subject, tokens: Sequence[int], sizes: Sequence[int]) -> None:
     """Cold, in chunks of so many tokens; fewer where attention costs more."""
@@ -91,22 +94,41 @@ def drafted(subject: Subject, prompt: Sequence[int], output: Sequence[int]) -> N
     subject.note_stored(engine, [*prompt, *outcome.tokens[:-1]])
 
 
-def every_arm(subject: Subject, make_prompt: Callable[[int, int], list[int]]) -> None:
-    """All arms on prompts of moderate length; make_prompt(length, seed): one begins another."""
+def every_arm(subject: Subject, make_prompt: MakePrompt) -> None:
+    """All arms, on prompts of moderate length."""
+    alone(subject, make_prompt)
+    in_company(subject, make_prompt)
+
+
+def alone(subject: Subject, make_prompt: MakePrompt) -> None:
+    """The arms with one request at a time."""
     tokens = make_prompt(150, 3)
     subject.at_once(tokens)
     whole_chunks(subject, tokens, (16, 17, 50, 149))
     warm(subject, tokens, 16, (1, 15, 16, 17, 95, 96, 97, 149, 150))
     output = built_by_decoding(subject, tokens[:40], 40)
     drafted(subject, tokens[:40], output)
-    batch = [tokens[:40], make_prompt(90, 4), tokens[:64], [7], tokens, make_prompt(33, 5)]
-    batch += [make_prompt(64, 6), make_prompt(80, 4)]
-    for prompt in batch[1:]:
-        built_by_decoding(subject, prompt, 20)
-    in_a_batch(subject, batch, 20)
     # Over the border of a tile of keys.
     long = make_prompt(300, 8)
     subject.at_once(long)
     warm(subject, long, 16, (255, 256, 257))
     built_by_decoding(subject, long[:250], 12)
+
+
+def in_company(subject: Subject, make_prompt: MakePrompt) -> None:
+    """The arms with several, and each of them alone before."""
+    tokens = make_prompt(150, 3)
+    batch = [tokens[:40], make_prompt(90, 4), tokens[:64], [7], tokens, make_prompt(33, 5)]
+    batch += [make_prompt(64, 6), make_prompt(80, 4)]
+    for prompt in batch:
+        built_by_decoding(subject, prompt, 20)
+    in_a_batch(subject, batch, 20)
     preempted(subject, batch[:4], 20)
+
+
+def cut_and_decoded(subject: Subject, make_prompt: MakePrompt) -> None:
+    """The two arms in which arithmetic that is not exact shows first."""
+    tokens = make_prompt(150, 3)
+    subject.at_once(tokens)
+    whole_chunks(subject, tokens, (17, 50, 149))
+    built_by_decoding(subject, tokens[:40], 20)

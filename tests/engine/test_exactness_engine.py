@@ -15,7 +15,7 @@ from radixchat.engine.request import Request
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.driver import greedy, prompt, run
 from radixchat.tests.engine.exactness import LOGITS, Subject, cached
-from radixchat.tests.engine.exactness_arms import built_by_decoding, every_arm, warm, whole_chunks
+from radixchat.tests.engine.exactness_arms import cut_and_decoded, every_arm, warm
 from radixchat.tests.engine.narrow_model import narrow_checkpoint
 
 ARITHMETICS: list[dict[str, Any]] = [{"kv": "auto", "threads": 2}, {"kv": "int8", "threads": 1}]
@@ -59,10 +59,8 @@ def test_lengths_around_a_page(
 
 def test_without_exactness_the_ledger_has_faults(checkpoint: Checkpoint) -> None:
     """Control: torch's own attention and products of any row count, in two of these arms."""
-    subject, tokens = Subject(checkpoint, {"exact": False}), prompt(150)
-    subject.at_once(tokens)
-    whole_chunks(subject, tokens, (16, 17, 50, 149))
-    built_by_decoding(subject, tokens[:40], 20)
+    subject = Subject(checkpoint, {"exact": False})
+    cut_and_decoded(subject, prompt)
     assert any(kind == LOGITS for kind, _ in subject.ledger.differing)
     assert any(kind != LOGITS for kind, _ in subject.ledger.differing)
 

@@ -31,7 +31,7 @@ class CpuBug(SeededBug):
 
     def stack(self, shape: LayerShape, layer: LayerWeights) -> LayerStack:
         """One layer with this bug, shared out among two parts; LookupError as above."""
-        return CpuPieces(shape, layer, self.load(*PIECES), num_parts=2)
+        return CpuPieces(shape, layer, self.modules(*PIECES), num_parts=2)
 
 
 TORCH_BUGS = (
