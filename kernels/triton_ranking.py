@@ -113,7 +113,7 @@ def search(
 
 @triton.jit
 def least_of_best(weights: tl.tensor, count: tl.tensor) -> tl.tensor:
-    """Of weights held in a block, the largest value that at least `count` of them reach."""
+    """Of a block of weights, the largest that `count` of them reach; 0 where fewer are not 0."""
     bits = weights.to(tl.int32, bitcast=True)
     found = tl.zeros((), tl.int32)
     bit = 29

@@ -27,8 +27,8 @@ from radixchat.kernels.triton_ranking import (
     weight_key,
 )
 
-# Logits that a program takes at a time, and the largest top_k that finds its candidates without a
-# search over the whole row; candidates that are compared with 16 keys at a time: 4,096 fp64, which
+# Logits that a program takes at a time, and the largest top_k that does not take the whole row for
+# its candidates; candidates that are compared with 16 keys at a time: 4,096 fp64, which
 # are 32 registers of a thread.
 _BLOCK = 2048
 _CANDIDATES = 256
@@ -210,10 +210,9 @@ def _ranked(
     # Tokens below it weigh less than 1 - top_p together, so top_p cuts them; 2 is for rounding.
     floor = ((1.0 - top_p) * total / (2.0 * vocabulary)).to(tl.float32)
     if limits:
-        # Each lane's largest is a logit of the row, so the k-th of those is not above its k-th.
+        # Each lane's largest is a logit of the row, so the k-th of those is not above its k-th; of
+        # fewer than k it is 0.
         floor = least_of_best(tl.exp((tops - top) / scale), top_k)
-        if top_k > BLOCK:
-            floor = tl.zeros((), tl.float32)
     count = _candidates(logits, vocabulary, top, scale, floor, weights, ids, BLOCK)
     tl.debug_barrier()  # what other threads wrote is read from here on
     cut = weight_key(min_p)

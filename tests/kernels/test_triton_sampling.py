@@ -70,6 +70,8 @@ CUTS = [
     (0.7, 0, 0.5, 0.1),
     (1.5, 40, 0.8, 0.05),
     (2.0, 1, 1.0, 0.0),
+    (2.0, 12, 1.0, 0.5),
+    (2.0, 0, 0.99, 0.6),
     (1.0, 2200, 1.0, 0.0),
     (0.8, 99_999, 0.9, 0.0),
 ]
@@ -91,7 +93,7 @@ def test_tokens_are_those_the_engine_draws(vocabulary: int, rounds: int) -> None
 def test_greedy_rows_take_the_lowest_id_of_equal_logits() -> None:
     """Across the blocks that a row is read in, too."""
     logits = torch.full((1, 5000), -1.0)
-    logits[0, [2500, 301, 4700]] = 7.0
+    logits[0, [2500, 301, 301 + 2048, 4700]] = 7.0
     assert sampled(logits, [SamplingParams(temperature=0)], [0]) == [301]
     assert sampled(torch.zeros(1, 9), [SamplingParams(temperature=0)], [0]) == [0]
 
