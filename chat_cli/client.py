@@ -6,12 +6,15 @@ because torch takes more than a second to import.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
+
+if TYPE_CHECKING:
+    from radixchat.server.local import LocalSettings
 
 
 class ChatClient(Protocol):
@@ -74,22 +77,34 @@ class ChatClient(Protocol):
         """Figures of the engine and its cache, by name."""
 
 
+def prepare(settings: ChatSettings, report: Callable[[str], None]) -> None:
+    """What only a machine's first run has to do, told line by line. Raises ConfigError."""
+    from radixchat.server import local
+
+    local.prepare(local_settings(settings), report)
+
+
 def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClient]:
     """The service in this process. Entering raises ModelLoadError, ConfigError or StoreError."""
-    from radixchat.server.local import LocalSettings, open_service
+    from radixchat.server.local import open_service
 
-    return open_service(
-        LocalSettings(
-            model=settings.model,
-            page_size=settings.page_size,
-            pool_tokens=settings.pool_tokens,
-            prefix_cache=settings.prefix_cache,
-            eviction=settings.eviction,
-            threads=settings.threads,
-            device=settings.device,
-            weights=settings.weights,
-            kv=settings.kv,
-            exact=settings.exact,
-            database=settings.database,
-        )
+    return open_service(local_settings(settings))
+
+
+def local_settings(settings: ChatSettings) -> LocalSettings:
+    """The part of a chat's settings that concerns the service."""
+    from radixchat.server.local import LocalSettings
+
+    return LocalSettings(
+        model=settings.model,
+        page_size=settings.page_size,
+        pool_tokens=settings.pool_tokens,
+        prefix_cache=settings.prefix_cache,
+        eviction=settings.eviction,
+        threads=settings.threads,
+        device=settings.device,
+        weights=settings.weights,
+        kv=settings.kv,
+        exact=settings.exact,
+        database=settings.database,
     )

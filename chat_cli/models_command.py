@@ -34,12 +34,19 @@ def models() -> None:
 @models.command()
 @_name_argument
 def pull(name: str | None) -> None:
-    """Fetch a model, unless it is there, and print its path."""
+    """Fetch a model, unless it is there, and print its path.
+
+    The first time on a machine, what computes with it is compiled, too.
+    """
     from radixchat.chat_cli.model_download import find_or_fetch
     from radixchat.engine.model_store import ModelStore
 
     def work(streams: Streams) -> int:
-        path = find_or_fetch(ModelStore.default(), _model(name), streams.errors, streams.notes)
+        from radixchat.server.local import LocalSettings, prepare
+
+        model = _model(name)
+        path = find_or_fetch(ModelStore.default(), model, streams.errors, streams.notes)
+        prepare(LocalSettings(model), streams.notes.note)
         click.echo(path)
         return exit_codes.OK
 

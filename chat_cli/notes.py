@@ -24,6 +24,7 @@ class Notes:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._passing: Text | None = None
 
     def note(self, text: str) -> None:
         """Something worth knowing."""
@@ -46,18 +47,32 @@ class Notes:
     @contextlib.contextmanager
     def during(self, text: str) -> Iterator[None]:
         """Show a line while the block runs, where it can be taken back; nowhere else."""
-        passing = self._console.is_terminal and not self._console.is_dumb_terminal
-        if passing:
-            self._console.print(Text(neutral_line(text), _DIM), end="\r", soft_wrap=True)
+        if not self._console.is_terminal or self._console.is_dumb_terminal:
+            yield
+            return
+        self._show_passing(Text(neutral_line(text), _DIM))
         try:
             yield
         finally:
-            if passing:
-                self._console.file.write("\x1b[K")
-                self._console.file.flush()
+            self._erase()
+            self._passing = None
 
     def _line(self, text: str, style: Style) -> None:
         # Whoever reads the lines from a file wants them whole, and the width of a dumb terminal is
         # not known; elsewhere the terminal would cut them in the middle of words.
+        passing = self._passing
+        if passing is not None:
+            self._erase()
         wraps = self._console.file.isatty() and not self._console.is_dumb_terminal
         self._console.print(Text(text, style), soft_wrap=not wraps)
+        if passing is not None:
+            self._show_passing(passing)
+
+    def _show_passing(self, text: Text) -> None:
+        """A line that the next one takes the place of."""
+        self._passing = text
+        self._console.print(text, end="\r", soft_wrap=True)
+
+    def _erase(self) -> None:
+        self._console.file.write("\x1b[K")
+        self._console.file.flush()

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator
 import click
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.client import ChatClient, open_client
+from radixchat.chat_cli.client import ChatClient, open_client, prepare
 from radixchat.chat_cli.collection import no_collection
 from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
 from radixchat.chat_cli.dialogue import Dialogue
@@ -50,6 +50,10 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
         def work() -> int:
             command = None if question is None else _ask(question, streams)
             _ensure_model(settings.model, streams)
+            # Torch is imported here, and what a first run compiles is compiled here and not beside
+            # the event loop: Ctrl-C ends it at once.
+            with streams.notes.during(_loading(settings)), no_collection():
+                prepare(settings, streams.notes.note)
             return asyncio.run(_chat(settings, streams, command, interrupts))
 
         def show(error: str) -> None:
@@ -99,7 +103,7 @@ async def _chat(
     settings: ChatSettings, streams: Streams, command: Command | None, interrupts: Interrupts
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
-        with streams.notes.during(f"loading {settings.model} …"), no_collection():
+        with streams.notes.during(_loading(settings)), no_collection():
             client = await stack.enter_async_context(open_client(settings))
         for notice in client.notices:
             streams.notes.note(notice)
@@ -118,6 +122,10 @@ async def _chat(
         if dialogue.stored is not None and streams.answers_on_screen and code in _LEFT_BY_USER:
             streams.notes.aside(f"`{_way_back(dialogue.stored, settings)}` goes on here")
         return code
+
+
+def _loading(settings: ChatSettings) -> str:
+    return f"loading {settings.model} …"
 
 
 def _way_back(conversation: str, settings: ChatSettings) -> str:

@@ -25,6 +25,7 @@ from radixchat.kernels.ragged import Ragged, ragged
 from radixchat.kernels.reference import ROW_ALIGNMENT, paged_attention, rms_norm, store_kv
 from radixchat.kernels.self_test import exact_here
 from radixchat.kernels.shared_prefix import shared_prefixes
+from radixchat.kernels.warm_up import warm_up
 
 __all__ = [
     "ROW_ALIGNMENT",
@@ -57,6 +58,7 @@ __all__ = [
     "store_kv",
     "take_rows",
     "unpack",
+    "warm_up",
 ]
 
 

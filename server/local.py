@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from radixchat.engine.model_store import ModelStore
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
+from radixchat.engine.warm_up import warm_up
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.server.option_reader import OptionReader
 from radixchat.server.prompt import PromptBuilder
@@ -110,6 +111,11 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
         yield service
     finally:
         await service.close()
+
+
+def prepare(settings: LocalSettings, report: Callable[[str], None]) -> None:
+    """What only a machine's first run has to do, told line by line. Raises ConfigError."""
+    warm_up(settings.engine_config(), report)
 
 
 def load_model(settings: LocalSettings) -> LoadedModel:

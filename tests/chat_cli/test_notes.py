@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from radixchat.chat_cli.notes import Notes
@@ -75,3 +77,13 @@ def test_passing_line() -> None:
     with speaker.during("loading"):
         pass
     assert pipe.getvalue() == ""
+
+
+def test_a_note_during_a_passing_line_takes_its_place() -> None:
+    """The note stays, and the passing line goes on below it."""
+    stream = Recording(terminal=True)
+    speaker = Notes(console(stream))
+    with speaker.during("loading"):
+        speaker.note("compiling")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+    assert text == "loading\r\x1b[Knote: compiling\nloading\r\x1b[K"

@@ -1,0 +1,19 @@
+"""What an engine needs compiled before its first step. Knows no model and no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from radixchat.engine.config import EngineConfig
+from radixchat.kernels import ops
+
+
+def warm_up(config: EngineConfig, report: Callable[[str], None]) -> None:
+    """Compile it, unless an earlier run has; report gets a line before and one after.
+
+    Without a call the first step does it and says nothing. Raises ConfigError as resolving does.
+    """
+    arithmetic = config.arithmetic()
+    # Elsewhere Triton compiles what a batch needs, or torch brings its own.
+    if arithmetic.device == "cpu" and arithmetic.exact:
+        ops.warm_up(report)
