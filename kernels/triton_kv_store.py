@@ -60,34 +60,15 @@ def rotate_store_kernel(
     """HEADS heads of one row a program, in halves; HALF: the power of two that holds one."""
     row = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)
-    column = tl.arange(0, HALF)
     is_query = head < num_heads
     is_key = (head >= num_heads) & (head < num_heads + num_kv_heads)
     is_value = (head >= num_heads + num_kv_heads) & (head < num_heads + 2 * num_kv_heads)
-    inside = (head < num_heads + 2 * num_kv_heads)[:, None] & (column < DIM // 2)[None, :]
-    where = qkv + row * qkv_stride + head[:, None] * DIM + column[None, :]
-    dtype = qkv.dtype.element_ty
-    low = tl.load(where, mask=inside, other=0.0).to(tl.float32)
-    high = tl.load(where + DIM // 2, mask=inside, other=0.0).to(tl.float32)
-    if NORMS:
-        normed_low, normed_high = _norms(
-            low, high, q_norm, k_norm, is_query, column, eps, dtype, DIM
-        )
-        low = tl.where(is_value[:, None], low, normed_low)
-        high = tl.where(is_value[:, None], high, normed_high)
-    if ROTATES:
-        at = row * (DIM // 2) + column
-        c = tl.load(cos + at, mask=column < DIM // 2, other=0.0).to(tl.float32)[None, :]
-        s = tl.load(sin + at, mask=column < DIM // 2, other=0.0).to(tl.float32)[None, :]
-        turned_low, turned_high = low * c - high * s, high * c + low * s
-        low = tl.where(is_value[:, None], low, turned_low)
-        high = tl.where(is_value[:, None], high, turned_high)
-    low, high = low.to(dtype), high.to(dtype)
-
-    to = query + (row * num_heads + head)[:, None] * DIM + column[None, :]
-    tl.store(to, low, mask=inside & is_query[:, None])
-    tl.store(to + DIM // 2, high, mask=inside & is_query[:, None])
-
+    low, high = _halves(
+        qkv + row * qkv_stride, head, head < num_heads + 2 * num_kv_heads, is_query, is_value,
+        cos + row * (DIM // 2), sin + row * (DIM // 2), q_norm, k_norm, eps,
+        DIM, HALF, NORMS, ROTATES,
+    )  # fmt: skip
+    _store(low, high, query + (row * num_heads + head) * DIM, 1, is_query, DIM, HALF)
     slot = tl.load(slots + row)
     if slot >= 0:
         page, position = slot // page_size, slot % page_size
@@ -99,14 +80,67 @@ def rotate_store_kernel(
             tl.store(v_scale + scale_at, scale, mask=is_value)
         else:
             first, second = low, high
-        key_at = k + page * k_page + kv_head[:, None] * k_head + position * k_position
-        key_mask = inside & is_key[:, None]
-        tl.store(key_at + column[None, :] * k_dim, first, mask=key_mask)
-        tl.store(key_at + (column + DIM // 2)[None, :] * k_dim, second, mask=key_mask)
-        value_at = v + page * v_page + kv_head[:, None] * v_head + position * v_position
-        value_mask = inside & is_value[:, None]
-        tl.store(value_at + column[None, :], first, mask=value_mask)
-        tl.store(value_at + (column + DIM // 2)[None, :], second, mask=value_mask)
+        key_at = k + page * k_page + kv_head * k_head + position * k_position
+        _store(first, second, key_at, k_dim, is_key, DIM, HALF)
+        value_at = v + page * v_page + kv_head * v_head + position * v_position
+        _store(first, second, value_at, 1, is_value, DIM, HALF)
+
+
+@triton.jit
+def _store(
+    low: tl.tensor,
+    high: tl.tensor,
+    at: tl.tensor,
+    stride: tl.tensor,
+    heads: tl.tensor,
+    DIM: tl.constexpr,
+    HALF: tl.constexpr,
+) -> None:
+    """Both halves of some of the heads, each from its place on."""
+    column = tl.arange(0, HALF)[None, :]
+    mask = heads[:, None] & (column < DIM // 2)
+    tl.store(at[:, None] + column * stride, low, mask=mask)
+    tl.store(at[:, None] + (column + DIM // 2) * stride, high, mask=mask)
+
+
+@triton.jit
+def _halves(
+    row: tl.tensor,
+    head: tl.tensor,
+    real: tl.tensor,
+    is_query: tl.tensor,
+    is_value: tl.tensor,
+    cos: tl.tensor,
+    sin: tl.tensor,
+    q_norm: tl.tensor,
+    k_norm: tl.tensor,
+    eps: tl.tensor,
+    DIM: tl.constexpr,
+    HALF: tl.constexpr,
+    NORMS: tl.constexpr,
+    ROTATES: tl.constexpr,
+) -> tuple[tl.tensor, tl.tensor]:
+    """Both halves of a row's heads: queries and keys normed and rotated, values as they are."""
+    dtype = row.dtype.element_ty
+    column = tl.arange(0, HALF)
+    inside = column < DIM // 2
+    at = row + head[:, None] * DIM + column[None, :]
+    mask = real[:, None] & inside[None, :]
+    low = tl.load(at, mask=mask, other=0.0).to(tl.float32)
+    high = tl.load(at + DIM // 2, mask=mask, other=0.0).to(tl.float32)
+    if NORMS:
+        normed_low, normed_high = _norms(
+            low, high, q_norm, k_norm, is_query, column, eps, dtype, DIM
+        )
+        low = tl.where(is_value[:, None], low, normed_low)
+        high = tl.where(is_value[:, None], high, normed_high)
+    if ROTATES:
+        c = tl.load(cos + column, mask=inside, other=0.0).to(tl.float32)[None, :]
+        s = tl.load(sin + column, mask=inside, other=0.0).to(tl.float32)[None, :]
+        turned_low, turned_high = low * c - high * s, high * c + low * s
+        low = tl.where(is_value[:, None], low, turned_low)
+        high = tl.where(is_value[:, None], high, turned_high)
+    return low.to(dtype), high.to(dtype)
 
 
 @triton.jit
