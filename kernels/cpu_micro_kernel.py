@@ -14,23 +14,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from llvmlite import binding, ir
-from numba import types
+from llvmlite import ir
+from numba import config, types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from radixchat.kernels.cpu_panels import INT4, INT8, PANEL_BYTES, UINT4
 from radixchat.kernels.cpu_simd import LANE_BYTES, WIDTH
 
+# Numba compiles for this machine unless NUMBA_CPU_FEATURES says for which.
+_FEATURES = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
+_HAS_AVX512 = "+avx512f" in _FEATURES.split(",")
 # 32 registers of 16 lanes hold 24 sums and 4 weights; 16 registers of 8 lanes 12 sums and 4.
-_HAS_AVX512 = bool(binding.get_host_cpu_features().get("avx512f", False))
 TALL = 6 if _HAS_AVX512 else 3
 WIDE = 2 if _HAS_AVX512 else 1
 PAIR = 2
 FEW = 8  # rows for which codes are widened in registers
 STEP = 4  # inputs between two prefetches: a cache line of uint4 codes, two of int8
 
-_CACHE_LINE = 64
+CACHE_LINE = 64
 _VECTORS = PANEL_BYTES // LANE_BYTES  # of a panel
 _FLOAT, _INT, _BYTE, _WORD = ir.FloatType(), ir.IntType(32), ir.IntType(8), ir.IntType(64)
 _FLOATS, _INTS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_INT, WIDTH)
@@ -74,7 +77,6 @@ def _fma(builder: Any, *values: Any) -> Any:
 
 
 def _prefetch(builder: Any, address: Any) -> None:
-    """Ask the second-level cache for the line at the address, which may be anywhere."""
     pointer = _BYTE.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, _INT, _INT, _INT])
     function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -173,6 +175,17 @@ def multiply_tile(
 
 
 @intrinsic
+def prefetch(_context: Any, address: Any) -> Any:
+    """Ask the second-level cache for the line at the address, which may be anywhere."""
+
+    def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        _prefetch(builder, arguments[0])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), code
+
+
+@intrinsic
 def stay_whole(_context: Any) -> Any:
     """Keep LLVM from copying the function that calls this into its callers.
 
@@ -250,7 +263,7 @@ def _emit_rows(builder: Any, kind: int, rows: int, panels: int, arguments: Any) 
             places = [_at(builder, column, k, _word(code_bytes)) for column in columns]
             for place in places:
                 later = _at(builder, place, ahead, code_stride)
-                for line in range(0, STEP * code_bytes, _CACHE_LINE):
+                for line in range(0, STEP * code_bytes, CACHE_LINE):
                     _prefetch(builder, builder.add(later, _word(line)))
             for step in range(STEP):
                 here = [builder.add(place, _word(step * code_bytes)) for place in places]

@@ -253,7 +253,7 @@ def _lay_nibbles(rows: Any, codes: Any) -> None:
 def _widen_all(matrix: Any, num_panels: int, out: int) -> None:
     depth = matrix[IN_FEATURES]
     for panel in prange(num_panels):
-        widen(matrix, panel, 0, depth, out + panel * depth * PANEL_BYTES)
+        widen(matrix, panel, 0, depth, out + panel * depth * PANEL_BYTES, 0)
 
 
 def _alike(matrices: Sequence[PackedMatrix]) -> Sequence[PackedMatrix]:

@@ -2,7 +2,7 @@
 
 A sum is one chain of fused multiply-adds over the inputs in order, from zero, whatever the
 number of rows, threads, panels or blocks; so a row's result never depends on what is computed
-with it. One row reads codes and multiplies at once: memory sets its speed. More rows take the
+with it. Few rows widen codes in registers: memory sets the speed of one. More rows take the
 weights of two panels as fp32 first, in blocks that stay in the second-level cache, and reuse
 them for every row:
 
@@ -46,6 +46,8 @@ from radixchat.kernels.packed_matrix import PackedMatrix
 
 BLOCK_INPUTS = 512  # a multiple of every group
 BLOCK_ROWS = 256
+# Up to here, reading codes again for every FEW rows is faster than widening them in scratch.
+READ_ROWS = 2 * FEW
 # Widening a panel costs about as much as multiplying this many rows with it.
 WIDEN_ROWS = 6
 
@@ -95,7 +97,7 @@ def share(
     for row in range(first_row, end_row, BLOCK_ROWS):
         count = min(BLOCK_ROWS, end_row - row)
         x_block, out_block = x + row * x_stride, out + row * out_stride
-        if count <= FEW and matrix[FORMAT] != FP32:
+        if count <= READ_ROWS and matrix[FORMAT] != FP32:
             _few_rows(
                 x_block, x_stride, count, matrix, first_panel, end_panel, out_block, out_stride,
                 scratch, adding,
@@ -105,7 +107,7 @@ def share(
             width = min(PAIR, end_panel - panel)
             _columns(
                 x_block, x_stride, count, matrix, panel, width, out_block, out_stride, scratch,
-                adding,
+                adding, PAIR if panel + PAIR < end_panel else 0,
             )  # fmt: skip
 
 
@@ -140,9 +142,10 @@ def _few_rows(
     scratch: int,
     adding: int,
 ) -> None:
-    """Up to FEW rows times the codes of some panels, each code read once."""
+    """Up to READ_ROWS rows times the codes of some panels, each code read from memory once."""
     stay_whole()
-    most = WIDE_OF[rows]
+    passes = (rows + FEW - 1) // FEW
+    most = WIDE_OF[(rows + passes - 1) // passes]
     panel = first_panel
     while panel < end_panel:
         left = end_panel - panel
@@ -155,11 +158,15 @@ def _few_rows(
         stride = out_stride if direct else SUMS_STRIDE
         codes, scale = panel * matrix[CODE_STRIDE], panel * matrix[SCALE_STRIDE]
         minima = matrix[MINIMA] + scale if matrix[MINIMA] else 0
-        multiply_rows(
-            matrix[FORMAT], rows, width, x, x_stride, matrix[IN], matrix[GROUP],
-            matrix[CODES] + codes, matrix[CODE_STRIDE], matrix[SCALES] + scale, minima,
-            matrix[SCALE_STRIDE], matrix[HALVES], ahead, sums, stride,
-        )  # fmt: skip
+        row = 0
+        for number in range(passes):
+            end = rows * (number + 1) // passes
+            multiply_rows(
+                matrix[FORMAT], end - row, width, x + row * x_stride, x_stride, matrix[IN],
+                matrix[GROUP], matrix[CODES] + codes, matrix[CODE_STRIDE], matrix[SCALES] + scale,
+                minima, matrix[SCALE_STRIDE], matrix[HALVES], ahead, sums + row * stride, stride,
+            )  # fmt: skip
+            row = end
         if not direct:
             columns = matrix[OUT] - panel * PANEL
             _finish(sums, stride, rows, columns, width, place, out_stride, adding)
@@ -178,6 +185,7 @@ def _columns(
     out_stride: int,
     scratch: int,
     adding: int,
+    ahead: int,
 ) -> None:
     """All inputs of `width` panels, for up to BLOCK_ROWS rows."""
     stay_whole()
@@ -194,7 +202,8 @@ def _columns(
         end = min(first + block, matrix[IN])
         if matrix[FORMAT] != FP32:
             for index in range(width):
-                widen(matrix, panel + index, first, end, weights + index * panel_stride)
+                target = weights + index * panel_stride
+                widen(matrix, panel + index, first, end, target, ahead)
         for start in range(0, width, WIDE):
             _tiles(
                 x + 4 * first, x_stride, rows, min(WIDE, width - start),

@@ -11,7 +11,7 @@ from typing import Any
 
 from radixchat.kernels import cpu_panels as panels
 from radixchat.kernels.cpu_jit import jit
-from radixchat.kernels.cpu_micro_kernel import stay_whole
+from radixchat.kernels.cpu_micro_kernel import CACHE_LINE, prefetch, stay_whole
 from radixchat.kernels.cpu_simd import (
     everywhere,
     fma,
@@ -62,9 +62,10 @@ def _signed_nibbles(codes: int, depth: int, s0: Any, s1: Any, m0: Any, m1: Any, 
 
 
 @jit
-def widen(matrix: Any, panel: int, first: int, end: int, out: int) -> None:
+def widen(matrix: Any, panel: int, first: int, end: int, out: int, ahead: int) -> None:
     """Write inputs first..end - 1 of a quantised panel as fp32 [end - first, 32] to out.
 
+    Asks the cache for the same inputs of the panel that lies `ahead` further on; 0: for nothing.
     first: a multiple of the group.
     """
     stay_whole()
@@ -86,6 +87,11 @@ def widen(matrix: Any, panel: int, first: int, end: int, out: int) -> None:
             if matrix[MINIMA]:
                 m0, m1 = load(minima), load(minima + 64)
         depth = min(group, end - start)
+        if ahead:
+            prefetch(scales + ahead * matrix[SCALE_STRIDE])
+            prefetch(minima + ahead * matrix[SCALE_STRIDE])
+            for line in range(0, depth * code_bytes, CACHE_LINE):
+                prefetch(codes + ahead * matrix[CODE_STRIDE] + line)
         if kind == INT8:
             _bytes(codes, depth, s0, s1, m0, m1, out)
         elif kind == UINT4:
@@ -117,7 +123,7 @@ def take(
                 source = matrix[CODES] + panel * matrix[CODE_STRIDE] + first * PANEL_BYTES
             else:
                 source = scratch
-                widen(matrix, panel, first, end, source)
+                widen(matrix, panel, first, end, source, 0)
             for k in range(end - first):
                 number = load_scalar(source + k * PANEL_BYTES + 4 * lane)
                 store_scalar(row + 4 * (first + k), number)
