@@ -18,8 +18,8 @@ from radixchat.bench.gpu_models import file_checkpoint, whole_file
 from radixchat.tests.engine.tiny_checkpoints import random_model, write_gguf
 
 ROOT = Path(__file__).resolve().parents[2]
-# What a machine with a GPU need not have.
-ABSENT = ("gguf", "llguidance", "platformdirs", "sqlite_utils", "prompt_toolkit", "numba")
+# What a machine with a GPU need not have; without Numba there is no arithmetic of the CPU, though.
+ABSENT = ("gguf", "llguidance", "platformdirs", "sqlite_utils", "prompt_toolkit")
 
 
 def tiny_gguf(folder: Path) -> Path:
@@ -73,26 +73,41 @@ def test_a_file_is_loaded_in_the_precision_that_is_asked_for(tmp_path: Path) -> 
     assert all(isinstance(t, torch.Tensor) for t in checkpoint.tensors.values())
 
 
-@pytest.mark.slow
-def test_the_whole_plan_runs_dry_where_only_torch_triton_numpy_and_click_are(
-    tmp_path: Path,
-) -> None:
-    """From a checkout that is not installed, in a process without what a GPU machine lacks."""
-    blocker = tmp_path / "sitecustomize.py"
-    blocker.write_text(
+def checkout_environment(folder: Path, absent: tuple[str, ...]) -> dict[str, str]:
+    """Of a process that finds the checkout's packages, and does not find those."""
+    (folder / "sitecustomize.py").write_text(
         "import sys\n"
         "class Absent:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name.split('.')[0] in {ABSENT}:\n"
+        f"        if name.split('.')[0] in {absent}:\n"
         "            raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, Absent())\n",
         encoding="utf-8",
     )
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), ".types"])}
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), ".types"])}
+
+
+def test_what_a_gpu_machine_lacks_is_not_imported(tmp_path: Path) -> None:
+    """Neither by the benchmark nor by the engine."""
+    modules = "radixchat.bench.gpu_run, radixchat.engine.engine, radixchat.kernels.gpu_layers"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {modules}"],
+        cwd=ROOT,
+        env=checkout_environment(tmp_path, (*ABSENT, "numba", "llvmlite")),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.slow
+def test_the_whole_plan_runs_dry_from_a_checkout(tmp_path: Path) -> None:
+    """Every kernel is right, every part is run and every goal has a value."""
     done = subprocess.run(
         [sys.executable, "bench/gpu.py", "--dry", "--json"],
         cwd=ROOT,
-        env=environment,
+        env=checkout_environment(tmp_path, ABSENT),
         capture_output=True,
         text=True,
         check=False,
@@ -103,3 +118,4 @@ def test_the_whole_plan_runs_dry_where_only_torch_triton_numpy_and_click_are(
     assert set(document["seconds"]) == set(PARTS)
     assert document["checks"]
     assert all(check["passed"] for check in document["checks"])
+    assert document["engine"]["tiny, Triton"]["held"] == 1
