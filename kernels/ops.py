@@ -143,12 +143,14 @@ def logits(
     hidden: Tensor, norm: Tensor, eps: float, head: Matrix, *, exact: bool, device: str
 ) -> Tensor:
     """fp32 [rows, vocab] of what comes out of the layers; device, exact: as in `layer_stack`."""
-    if device == "cuda" and exact:
+    if device == "cuda":
         from radixchat.kernels import triton_elementwise, triton_linear  # not everywhere
 
         assert isinstance(head, Tensor)
         normed = triton_elementwise.rms_norm(hidden, norm, eps)
-        return triton_linear.linear(normed, head, dtype=torch.float32)
+        if exact:
+            return triton_linear.linear(normed, head, dtype=torch.float32)
+        return functional.linear(normed, head).float()
     return linear(rms_norm(hidden, norm, eps), head)
 
 
