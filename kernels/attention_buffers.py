@@ -77,7 +77,7 @@ class AttentionWork:
     """The work of one step at a time, on the device; `fill` before the step's first layer.
 
     rows, part_base, part_count, merged: as in StepWork; part_sums fp32 [parts, heads, dim] and
-    part_lse fp32 [parts, heads]: partial results, any content.
+    part_totals fp32 [parts, heads, 2], the maximum and the total: states of parts, any content.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class AttentionWork:
         self._tiles = (chosen.narrow, chosen.wide)
         assert not exact or chosen.narrow == chosen.wide, "exact: one way of computing a row"
         narrow, wide = (_share(t, shape, _processors(device)) for t in self._tiles)
-        part_size = shape.num_heads * (shape.head_dim + 1) * 4
+        part_size = shape.num_heads * (shape.head_dim + 2) * 4
         # Each cut makes two parts of a block's rows, a shared prefix as many as its cuts.
         parts = 2 * (narrow.programs * narrow.block_rows + wide.programs * wide.block_rows)
         if limits.cascade:
@@ -123,7 +123,7 @@ class AttentionWork:
         self.rows, self.part_base, self.part_count, self.merged = self._parts[4:]
         heads = (max_parts, shape.num_heads)
         self.part_sums = torch.empty((*heads, shape.head_dim), device=device)
-        self.part_lse = torch.empty(heads, device=device)
+        self.part_totals = torch.empty((*heads, 2), device=device)
         self.launches: tuple[Launch, ...] = ()
         self.merge_programs = 0
 

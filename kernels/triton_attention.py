@@ -23,7 +23,7 @@ from radixchat.kernels.attention_buffers import (
     StepLimits,
 )
 from radixchat.kernels.attention_tiles import TileChoice
-from radixchat.kernels.attention_walk import empty_state, fold, normalised, walk
+from radixchat.kernels.attention_walk import LOG2_E, LOWEST, empty_state, fold, normalised, walk
 from radixchat.kernels.attention_work import SharedPrefix
 from radixchat.kernels.kv_pages import KVLayer
 from radixchat.kernels.ragged import Ragged
@@ -31,19 +31,20 @@ from radixchat.kernels.ragged import Ragged
 
 @triton.jit
 def _store_part(
-    lse: tl.tensor,
-    sums: tl.tensor,
+    state: tl.tuple,
     slots: tl.tensor,
     heads: tl.tensor,
     real: tl.tensor,
     parts: tl.tuple,
     DIM: tl.constexpr,
 ) -> None:
-    """A partial result of rows and heads to their slots."""
-    part_sums, part_lse, num_heads = parts
+    """The state of rows and heads to their slots."""
+    top, total, sums = state
+    part_sums, part_totals, num_heads = parts
     where = slots.to(tl.int64) * num_heads + heads
     dims = tl.arange(0, sums.shape[1])
-    tl.store(part_lse + where, lse, mask=real)
+    tl.store(part_totals + where * 2, top, mask=real)
+    tl.store(part_totals + where * 2 + 1, total, mask=real)
     columns = where[:, None] * DIM + dims[None, :]
     tl.store(part_sums + columns, sums, mask=real[:, None] & (dims < DIM)[None, :])
 
@@ -63,7 +64,7 @@ def _attend_whole(
     KEYS: tl.constexpr,
     INT8: tl.constexpr,
 ) -> tl.tuple:
-    """Log-sum-exp and normalised sums over first..end.
+    """The state over first..end.
 
     Many rows: first whole tiles that all rows see, without a mask. Few rows wait for memory and not
     for masks; a second loop would only drain and fill the pipeline once more.
@@ -77,10 +78,9 @@ def _attend_whole(
             state, query, positions, first, middle,
             table, caches, strides, DIM, PAGE, KEYS, INT8, False,
         )  # fmt: skip
-    state = walk(
+    return walk(
         state, query, positions, middle, end, table, caches, strides, DIM, PAGE, KEYS, INT8, True
     )
-    return normalised(state, DIM)
 
 
 @triton.jit
@@ -121,29 +121,28 @@ def _attend_block(
     part = tl.load(item + 6)
     slots = tl.load(part_base + step_rows, mask=real, other=0) + part
     if SPLIT == 0:
-        lse, sums = _attend_whole(
+        top, total, sums = _attend_whole(
             query, position + local, position + row, first, end,
             table, caches, strides, DIM, PAGE, KEYS, INT8,
         )  # fmt: skip
         if part >= 0:
-            _store_part(lse, sums, slots, heads, real, parts, DIM)
+            _store_part((top, total, sums), slots, heads, real, parts, DIM)
     else:
-        lse, sums = normalised(empty_state(ROWS, BLOCK_DIM), DIM)
+        top, total, sums = empty_state(ROWS, BLOCK_DIM)
         for start in range(first, end, SPLIT):
-            state = walk(
+            split_top, split_total, split_sums = walk(
                 empty_state(ROWS, BLOCK_DIM), query, position + local,
                 start, tl.minimum(start + SPLIT, end),
                 table, caches, strides, DIM, PAGE, KEYS, INT8, True,
             )  # fmt: skip
-            split_lse, split_sums = normalised(state, DIM)
             if part >= 0:
                 index = slots + (start - first) // SPLIT
-                _store_part(split_lse, split_sums, index, heads, real, parts, DIM)
+                _store_part((split_top, split_total, split_sums), index, heads, real, parts, DIM)
             else:
-                lse, sums = fold(lse, sums, split_lse, split_sums)
+                top, total, sums = fold(top, total, sums, split_top, split_total, split_sums, DIM)
     if part < 0:
         target = (step_rows * parts[2] + heads) * DIM
-        result = sums.to(output.dtype.element_ty)
+        result = normalised(total, sums).to(output.dtype.element_ty)
         tl.store(output + target[:, None] + dims[None, :], result, mask=inside)
 
 
@@ -162,7 +161,7 @@ def attend_kernel(
     rows: tl.tensor,
     part_base: tl.tensor,
     part_sums: tl.tensor,
-    part_lse: tl.tensor,
+    part_totals: tl.tensor,
     query_stride: tl.tensor,
     table_stride: tl.tensor,
     k_page: tl.tensor,
@@ -195,7 +194,7 @@ def attend_kernel(
     scales = head * scale_head
     caches = (k + head * k_head, v + head * v_head, k_scale + scales, v_scale + scales)
     strides = ((k_page, k_slot, k_dim), (v_page, v_slot, v_dim), (scale_page, scale_slot))
-    parts = (part_sums, part_lse, tl.num_programs(1) * GROUP)
+    parts = (part_sums, part_totals, tl.num_programs(1) * GROUP)
     end = tl.load(program_starts + tl.program_id(0) + 1)
     for index in range(tl.load(program_starts + tl.program_id(0)), end):
         item = items + index * 8
@@ -214,7 +213,7 @@ def merge_kernel(
     part_base: tl.tensor,
     part_count: tl.tensor,
     part_sums: tl.tensor,
-    part_lse: tl.tensor,
+    part_totals: tl.tensor,
     DIM: tl.constexpr,
     BLOCK_DIM: tl.constexpr,
     PARTS: tl.constexpr,
@@ -229,24 +228,25 @@ def merge_kernel(
         count = tl.load(part_count + row)
         first = tl.load(part_base + row).to(tl.int64) * heads + head
         dims = tl.arange(0, BLOCK_DIM)
-        one = tl.zeros([1], tl.float32)
-        lse, sums = one + float("-inf"), tl.zeros([1, BLOCK_DIM], tl.float32)
+        top, total, sums = empty_state(1, BLOCK_DIM)
         for start in range(0, count, PARTS):
             index = start + tl.arange(0, PARTS)
+            some = index < count
             slots = first + index * heads
-            part_lse_ = tl.load(part_lse + slots, mask=index < count, other=float("-inf"))
-            inside = (index < count)[:, None] & (dims < DIM)[None, :]
-            part = tl.load(part_sums + slots[:, None] * DIM + dims[None, :], mask=inside, other=0.0)
-            if PARTS > 1:
-                top = tl.max(part_lse_, 0)
-                weights = tl.exp(part_lse_ - top)
-                total = tl.sum(weights, 0)
-                part = tl.expand_dims(tl.sum(part * weights[:, None], 0) / total, 0)
-                part_lse_ = one + (top + tl.log(total))
-            lse, sums = fold(lse, sums, part_lse_, part)
+            tops = tl.load(part_totals + slots * 2, mask=some, other=LOWEST)
+            totals = tl.load(part_totals + slots * 2 + 1, mask=some, other=0.0)
+            where = slots[:, None] * DIM + dims[None, :]
+            inside = some[:, None] & (dims < DIM)[None, :]
+            part = tl.load(part_sums + where, mask=inside, other=0.0)
+            # Of PARTS at a time the state by plain sums; of one by one multiplication with 1.
+            new_top = tl.max(tops, 0, keep_dims=True)
+            weights = tl.math.exp2((tops - new_top) * (DIM**-0.5 * LOG2_E))
+            new_total = tl.sum(totals * weights, 0, keep_dims=True)
+            new_sums = tl.expand_dims(tl.sum(part * weights[:, None], 0), 0)
+            top, total, sums = fold(top, total, sums, new_top, new_total, new_sums, DIM)
         where = (row.to(tl.int64) * heads + head) * DIM + dims
-        row_sums = tl.reshape(sums, [BLOCK_DIM]).to(output.dtype.element_ty)
-        tl.store(output + where, row_sums, mask=dims < DIM)
+        merged = tl.reshape(normalised(total, sums), [BLOCK_DIM]).to(output.dtype.element_ty)
+        tl.store(output + where, merged, mask=dims < DIM)
 
 
 def attend(
@@ -272,7 +272,8 @@ def attend(
     for launch in work.launches:
         attend_kernel[(launch.programs, shape.num_kv_heads)](
             query, output, kv.k, kv.v, k_scale, v_scale, page_tables,
-            launch.items, launch.starts, work.rows, work.part_base, work.part_sums, work.part_lse,
+            launch.items, launch.starts, work.rows,
+            work.part_base, work.part_sums, work.part_totals,
             query.stride(0), page_tables.stride(0), *kv.k.stride(), *kv.v.stride(), *scale_strides,
             GROUP=group, DIM=dim, BLOCK_DIM=block_dim, PAGE=shape.page_size,
             ROWS=launch.tiles.rows, KEYS=launch.tiles.keys, SPLIT=SPLIT_KEYS if work.exact else 0,
@@ -281,7 +282,7 @@ def attend(
         )  # fmt: skip
     if work.merge_programs:
         merge_kernel[(work.merge_programs, shape.num_heads)](
-            output, work.merged, work.part_base, work.part_count, work.part_sums, work.part_lse,
+            output, work.merged, work.part_base, work.part_count, work.part_sums, work.part_totals,
             DIM=dim, BLOCK_DIM=block_dim, PARTS=1 if work.exact else max(1, 4096 // block_dim),
         )  # fmt: skip
 

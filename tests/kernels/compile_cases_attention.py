@@ -34,7 +34,7 @@ def attend(
     types = {"query": f"*{_NAMES[dtype]}", "output": f"*{_NAMES[dtype]}"}
     types |= dict.fromkeys(("k", "v"), f"*{_NAMES[kv_dtype]}")
     types |= dict.fromkeys(("k_scale", "v_scale"), "*fp16" if int8 else f"*{_NAMES[kv_dtype]}")
-    types |= dict.fromkeys(_INTS, "*i32") | {"part_sums": "*fp32", "part_lse": "*fp32"}
+    types |= dict.fromkeys(_INTS, "*i32") | {"part_sums": "*fp32", "part_totals": "*fp32"}
     types |= dict.fromkeys((*_STRIDES, *_UNALIGNED), "i32")
     constants: dict[str, Any] = {
         "k_dim": 1, "v_dim": 1, "scale_slot": 1,
@@ -51,7 +51,7 @@ def attend(
 
 def merge(dim: int, dtype: torch.dtype, parts: int) -> KernelCase:
     """The kernel that merges parts."""
-    pointers = {"output": f"*{_NAMES[dtype]}", "part_sums": "*fp32", "part_lse": "*fp32"}
+    pointers = {"output": f"*{_NAMES[dtype]}", "part_sums": "*fp32", "part_totals": "*fp32"}
     pointers |= dict.fromkeys(("merge_rows", "part_base", "part_count"), "*i32")
     constants = {"DIM": dim, "BLOCK_DIM": 1 << (dim - 1).bit_length(), "PARTS": parts}
     return KernelCase(

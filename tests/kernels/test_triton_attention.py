@@ -134,7 +134,7 @@ def work_for(
 def poisoned_output(case: PoisonedStep, work: AttentionWork) -> Tensor:
     """The step's output, in tensors that were full of NaN."""
     work.part_sums.fill_(torch.nan)
-    work.part_lse.fill_(torch.nan)
+    work.part_totals.fill_(torch.nan)
     output = torch.full(case.query.shape, torch.nan, dtype=case.query.dtype)
     attend(case.query, case.kv, case.step.page_tables, work, output)
     return output
