@@ -1,0 +1,41 @@
+"""A service's settings reach the engine, and what changes K and V has a root of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from radixchat.engine.errors import ConfigError
+from radixchat.server.local import LocalSettings, load_model
+
+SECRET = b"s" * 16
+
+
+def test_each_arithmetic_has_its_own_plan_and_its_own_namespaces(tiny_directory: Path) -> None:
+    """Weights, KV and exactness: K and V of one are never another's prefix."""
+    settings = LocalSettings(str(tiny_directory), threads=1, device="cpu")
+    engines = [
+        load_model(each).engine
+        for each in (
+            settings,
+            replace(settings, weights="int8"),
+            replace(settings, kv="int8"),
+            replace(settings, exact=False),
+        )
+    ]
+    assert [(e.plan.weights, e.plan.kv, e.plan.exact) for e in engines] == [
+        ("fp32", "fp32", True),
+        ("int8", "fp32", True),
+        ("fp32", "int8", True),
+        ("fp32", "fp32", False),
+    ]
+    assert len({engine.namespace(SECRET, "local") for engine in engines}) == len(engines)
+    assert engines[0].namespace(SECRET, "local") == engines[0].namespace(SECRET, "local")
+
+
+def test_a_setting_that_cannot_be_is_refused_before_the_model_is_read(tmp_path: Path) -> None:
+    """Nothing is there to be loaded, and still it is the setting that is named."""
+    with pytest.raises(ConfigError, match="kv is 'int4'"):
+        load_model(LocalSettings(str(tmp_path / "nothing"), kv="int4"))
