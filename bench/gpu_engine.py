@@ -76,7 +76,7 @@ def measure_engine(
     watched = timeline()
     engine = Engine(checkpoint, config, queue=watched.queue, looks_ahead=looks_ahead)
     if interpreted:
-        plan = replace(engine.plan, device="cuda")
+        plan = replace(engine.plan, device="cuda", exact=False)
         engine.runner = DeviceRunner(checkpoint, plan, watched.queue)
     runner = engine.runner
     assert isinstance(runner, DeviceRunner)
