@@ -34,6 +34,18 @@ class CpuBug(SeededBug):
         return CpuPieces(shape, layer, self.modules(*PIECES), num_parts=2)
 
 
+@dataclass(frozen=True, slots=True)
+class StepBug(SeededBug):
+    """A bug of the compiled step, which calls those kernels; as slow to compile as the step."""
+
+    PACKAGE: ClassVar[str] = "kernels"
+    ROOT: ClassVar[str] = "cpu_layers"
+
+    def stack(self, shape: LayerShape, layer: LayerWeights) -> LayerStack:
+        """One layer with this bug, on two threads; LookupError as above."""
+        return cast("LayerStack", self.load_root().CpuLayers(shape, [layer], 2))
+
+
 TORCH_BUGS = (
     TorchBug(
         "tiles begin at the chunk",
@@ -90,10 +102,10 @@ CPU_BUGS = (
         "YES",
     ),
     CpuBug(
-        "a single row sums a group from its end",
+        "a few rows sum some inputs in another order",
         "cpu_micro_kernel",
-        "k = builder.add(first, loop.index)",
-        "k = builder.sub(builder.sub(builder.add(first, count), _word(1)), loop.index)",
+        "for step in range(STEP):",
+        "for step in reversed(range(STEP)):",
     ),
     CpuBug(
         "the first groups' scales serve every block",
@@ -134,5 +146,11 @@ CPU_BUGS = (
         "cpu_rotary",
         "if slots[row] >= 0:",
         "if slots[row] >= 0 and row + 1 < end_row:",
+    ),
+    StepBug(
+        "attention begins before K and V are stored",
+        "cpu_layers",
+        "NORM_INPUT, PROJECT_QKV, ROTATE, ATTEND, FOLD,",
+        "NORM_INPUT, PROJECT_QKV, ATTEND, ROTATE, FOLD,",
     ),
 )

@@ -12,7 +12,14 @@ from torch.nn import functional
 from radixchat.kernels import cpu_jit, ops
 from radixchat.kernels.layers import LayerShape, LayerStack, LayerWeights
 from radixchat.kernels.self_test import exact_here
-from radixchat.tests.kernels.kernel_bug import CPU_BUGS, NO_BUG, TORCH_BUGS, CpuBug, TorchBug
+from radixchat.tests.kernels.kernel_bug import (
+    CPU_BUGS,
+    NO_BUG,
+    TORCH_BUGS,
+    CpuBug,
+    StepBug,
+    TorchBug,
+)
 
 # The default model's layer, and a head of fewer tokens.
 HIDDEN, INTERMEDIATE, VOCABULARY = 576, 1536, 512
@@ -100,7 +107,9 @@ def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("uncached")
 @pytest.mark.parametrize("bug", [NO_BUG, *CPU_BUGS], ids=lambda bug: bug.name)
-def test_every_seeded_bug_of_the_cpu_kernels_is_found(bug: CpuBug) -> None:
+def test_every_seeded_bug_of_the_cpu_kernels_is_found(
+    bug: CpuBug | StepBug,
+) -> None:
     """Whatever makes a row depend on its chunk; the same stack without a bug passes."""
     layer = LayerWeights(
         LAYER.input_norm,
