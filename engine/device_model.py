@@ -86,7 +86,7 @@ class DeviceModel:
             queue.host_tensor(self.max_rows, torch.int64) for _ in range(_TOKEN_BUFFERS)
         ]
         self._launches = 0
-        # One without shared prefixes, one with.
+        # One without shared prefixes, and maybe one with.
         self._stacks = ops.decode_stacks(self._decoder.layers, self.pages, self.max_rows)
         self._graphs = [
             DecodeGraphs(partial(self._step, stack), sizes, queue) for stack in self._stacks
@@ -103,8 +103,10 @@ class DeviceModel:
 
     def decode(self, rows: RowInputs, tables: NDArray[np.int32]) -> Launch:
         """Ask for one token for each of these rows; tables [rows, max_pages]."""
-        shared = ops.decode_prefixes(tables, rows.lengths, self._page_size)
-        index = len(self._stacks) - 1 if shared else 0
+        shared: Sequence[ops.SharedPrefix] = ()
+        if len(self._stacks) > 1:
+            shared = ops.decode_prefixes(tables, rows.lengths, self._page_size)
+        index = 1 if shared else 0
         size = self._graphs[index].size_for(len(tables))
         self._send(self._stacks[index], size, rows, tables, shared)
         self._graphs[index].replay(size)

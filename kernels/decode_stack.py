@@ -25,7 +25,14 @@ class DecodeStack(LayerStack, Protocol):
 
 @runtime_checkable
 class PlansAhead(Protocol):
-    """A stack that can have its decode steps planned beforehand."""
+    """A stack that can have its decode steps planned beforehand.
+
+    exact: a row's bits never depend on others.
+    """
+
+    @property
+    def exact(self) -> bool:
+        """Then nobody's pages are read for several at once, which adds up in another order."""
 
     def planned(self, pages: KVPages, max_rows: int, *, cascade: bool) -> DecodeStack:
         """For steps of at most max_rows rows; cascade: plans may have shared prefixes."""

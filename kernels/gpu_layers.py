@@ -58,7 +58,7 @@ class GpuLayers:
     def __init__(self, shape: LayerShape, layers: Sequence[LayerWeights], *, exact: bool) -> None:
         self._shape = shape
         self._layers = layers
-        self._exact = exact
+        self.exact = exact
         self._planned: PlannedLayers | None = None  # of the largest step so far
         self._max_rows = self._max_requests = 0
 
@@ -90,5 +90,5 @@ class GpuLayers:
         attention = AttentionShape(
             shape.num_heads, shape.num_kv_heads, shape.head_dim, kv.page_size, dtype, kv.k.dtype
         )
-        work = AttentionWork(attention, limits, str(kv.k.device), exact=self._exact)
+        work = AttentionWork(attention, limits, str(kv.k.device), exact=self.exact)
         return PlannedLayers(shape, self._layers, work)

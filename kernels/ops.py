@@ -112,13 +112,13 @@ def _dense(layer: LayerWeights) -> LayerWeights:
 
 
 def decode_stacks(stack: LayerStack, pages: KVPages, max_rows: int) -> tuple[DecodeStack, ...]:
-    """What decode graphs of at most max_rows rows are made of; the last reads shared pages once.
-
-    One alone where the layers plan their steps themselves.
+    """What decode graphs of at most max_rows rows are made of: one that reads each row's pages, and
+    behind it, if there is one, one that reads once what rows share.
     """
     if not isinstance(stack, PlansAhead):
         return (SelfPlanned(stack),)
-    return tuple(stack.planned(pages, max_rows, cascade=cascade) for cascade in (False, True))
+    kinds = (False,) if stack.exact else (False, True)
+    return tuple(stack.planned(pages, max_rows, cascade=cascade) for cascade in kinds)
 
 
 def decode_prefixes(

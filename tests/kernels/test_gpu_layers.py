@@ -12,6 +12,7 @@ from radixchat.kernels.decode_stack import PlansAhead, SelfPlanned
 from radixchat.kernels.gpu_layers import GpuLayers
 from radixchat.kernels.kv_pages import KVPages, empty_pages
 from radixchat.kernels.layers import LayerShape, LayerWeights, TorchLayers
+from radixchat.kernels.ops import decode_stacks
 from radixchat.kernels.ragged import Ragged, ragged
 
 SHAPE = LayerShape(num_heads=4, num_kv_heads=2, head_dim=16, rms_eps=1e-5)
@@ -85,6 +86,15 @@ def test_a_planned_step_reads_a_shared_prefix_once() -> None:
         assert near(found[:3], expected[:3]), cascade
         for part, right in zip(pages.parts(), right_pages.parts(), strict=True):
             assert near(part[:, :-1], right[:, :-1])
+
+
+def test_what_is_exact_reads_no_page_for_several() -> None:
+    """Decode graphs are of one kind then, else of two; of layers that plan themselves too."""
+    pages = filled_pages()
+    for exact, kinds in ((False, 2), (True, 1)):
+        stack = GpuLayers(SHAPE, LAYERS, exact=exact)
+        assert len(decode_stacks(stack, pages, 4)) == kinds
+    assert len(decode_stacks(TorchLayers(SHAPE, LAYERS), pages, 4)) == 1
 
 
 def test_a_stack_that_plans_by_itself_needs_no_plan() -> None:
