@@ -33,6 +33,7 @@ from radixchat.kernels.cpu_jit import jit, parallel_jit
 from radixchat.kernels.cpu_micro_kernel import (
     FEW,
     PAIR,
+    READ_ROWS,
     TALL,
     WIDE,
     multiply_rows,
@@ -46,8 +47,6 @@ from radixchat.kernels.packed_matrix import PackedMatrix
 
 BLOCK_INPUTS = 512  # a multiple of every group
 BLOCK_ROWS = 256
-# Up to here, reading codes again for every FEW rows is faster than widening them in scratch.
-READ_ROWS = 2 * FEW
 # Widening a panel costs about as much as multiplying this many rows with it.
 WIDEN_ROWS = 6
 
