@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -173,3 +179,38 @@ def test_work_is_split_where_the_parts_are_even() -> None:
     assert split_rows(512, 18, 16) > 1
     for rows, num_panels, num_parts in [(512, 18, 12), (7, 5, 6), (2048, 30, 7)]:
         assert num_parts % split_rows(rows, num_panels, num_parts) == 0
+
+
+AVX2 = "+avx,+avx2,+fma,+f16c,+bmi,+bmi2,+cmov,+cx16,+lzcnt,+popcnt,+sse4.1,+sse4.2,+ssse3"
+SAVE_PRODUCTS = """
+import sys, torch
+from radixchat.tests.kernels.test_cpu_product import products_of_a_seed
+torch.save(products_of_a_seed(), sys.argv[1])
+"""
+
+
+def products_of_a_seed() -> list[Tensor]:
+    """Products of every kind of tile, always with the same numbers."""
+    generator = torch.Generator().manual_seed(9)
+    x = torch.randn(21, 512, generator=generator)
+    matrices = [packed(form, 100, 512) for form in ("fp32", "int8", "Q4_0", "Q4_1", "Q6_K")]
+    return [product(x[:rows], matrix) for matrix in matrices for rows in (1, 2, 7, 21)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="AVX2 is of x86")
+def test_narrower_registers_give_the_same_bits(tmp_path: Path) -> None:
+    """Compiled for AVX2, whose tiles have other sizes, a product is what it is here."""
+    environment = os.environ | {
+        "NUMBA_CPU_NAME": "haswell",
+        "NUMBA_CPU_FEATURES": AVX2,
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    saved = tmp_path / "products.pt"
+    subprocess.run(
+        [sys.executable, "-c", SAVE_PRODUCTS, str(saved)], env=environment, check=True, timeout=240
+    )
+    narrow = torch.load(saved)
+    here = products_of_a_seed()
+    assert len(narrow) == len(here) == 20
+    assert all(torch.equal(left, right) for left, right in zip(narrow, here, strict=True))
