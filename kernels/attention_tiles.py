@@ -60,14 +60,11 @@ def tile_choice(
 
 def _narrow(size: int, rows: int, kv_dtype: torch.dtype) -> AttentionTiles:
     # Page numbers are loaded before what they point to, and take half of the pipeline's stages: 5
-    # keep two tiles of K and V under way, 7 three. Memory's latency asks for 29 KiB a
-    # multiprocessor (4.8 TB/s times 0.8 us over 132).
-    if kv_dtype == torch.int8:
-        # 8 KiB a tile: 72 KiB under way. Widening 64 keys of 128 dimensions spills on sm_90 (255
-        # registers), 32 take 151.
-        return AttentionTiles(rows, max(16, min(128, 4096 // size)), 4, num_stages=7, programs=3)
-    # 32 KiB a tile: 128 KiB under way, 168 registers at 128 dimensions.
-    return AttentionTiles(rows, max(16, min(128, 8192 // size)), 4, num_stages=5, programs=2)
+    # keep two tiles of K and V under way, 7 three. Three programs a multiprocessor so have 96 KiB
+    # under way, INT8 72, where memory's latency asks for 29 (4.8 TB/s times 0.8 us over 132). At
+    # 64 and 128 dimensions they take 96 to 154 registers and spill none; twice the keys spill.
+    keys = max(16, min(128, 4096 // size))
+    return AttentionTiles(rows, keys, 4, 7 if kv_dtype == torch.int8 else 5, programs=3)
 
 
 def _wide(size: int, least: int, kv_dtype: torch.dtype) -> AttentionTiles:

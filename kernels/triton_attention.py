@@ -32,15 +32,17 @@ from radixchat.kernels.ragged import Ragged
 @triton.jit
 def _store_part(
     state: tl.tuple,
-    slots: tl.tensor,
+    part: tl.tensor,
+    step_rows: tl.tensor,
     heads: tl.tensor,
     real: tl.tensor,
     parts: tl.tuple,
     DIM: tl.constexpr,
 ) -> None:
-    """The state of rows and heads to their slots."""
+    """The state of rows and heads to the slots of that part of theirs."""
     top, total, sums = state
-    part_sums, part_totals, num_heads = parts
+    part_base, part_sums, part_totals, num_heads = parts
+    slots = tl.load(part_base + step_rows, mask=real, other=0) + part
     where = slots.to(tl.int64) * num_heads + heads
     dims = tl.arange(0, sums.shape[1])
     tl.store(part_totals + where * 2, top, mask=real)
@@ -93,7 +95,6 @@ def _attend_block(
     caches: tl.tuple,
     strides: tl.tuple,
     output: tl.tensor,
-    part_base: tl.tensor,
     parts: tl.tuple,
     GROUP: tl.constexpr,
     DIM: tl.constexpr,
@@ -119,14 +120,13 @@ def _attend_block(
     position, first, end = tl.load(item + 2), tl.load(item + 3), tl.load(item + 4)
     table = tables[0] + tl.load(item + 5).to(tl.int64) * tables[1]
     part = tl.load(item + 6)
-    slots = tl.load(part_base + step_rows, mask=real, other=0) + part
     if SPLIT == 0:
         top, total, sums = _attend_whole(
             query, position + local, position + row, first, end,
             table, caches, strides, DIM, PAGE, KEYS, INT8,
         )  # fmt: skip
         if part >= 0:
-            _store_part((top, total, sums), slots, heads, real, parts, DIM)
+            _store_part((top, total, sums), part, step_rows, heads, real, parts, DIM)
     else:
         top, total, sums = empty_state(ROWS, BLOCK_DIM)
         for start in range(first, end, SPLIT):
@@ -136,12 +136,13 @@ def _attend_block(
                 table, caches, strides, DIM, PAGE, KEYS, INT8, True,
             )  # fmt: skip
             if part >= 0:
-                index = slots + (start - first) // SPLIT
-                _store_part((split_top, split_total, split_sums), index, heads, real, parts, DIM)
+                index = part + (start - first) // SPLIT
+                state = (split_top, split_total, split_sums)
+                _store_part(state, index, step_rows, heads, real, parts, DIM)
             else:
                 top, total, sums = fold(top, total, sums, split_top, split_total, split_sums, DIM)
     if part < 0:
-        target = (step_rows * parts[2] + heads) * DIM
+        target = (step_rows * parts[3] + heads) * DIM
         result = normalised(total, sums).to(output.dtype.element_ty)
         tl.store(output + target[:, None] + dims[None, :], result, mask=inside)
 
@@ -194,14 +195,14 @@ def attend_kernel(
     scales = head * scale_head
     caches = (k + head * k_head, v + head * v_head, k_scale + scales, v_scale + scales)
     strides = ((k_page, k_slot, k_dim), (v_page, v_slot, v_dim), (scale_page, scale_slot))
-    parts = (part_sums, part_totals, tl.num_programs(1) * GROUP)
+    parts = (part_base, part_sums, part_totals, tl.num_programs(1) * GROUP)
     end = tl.load(program_starts + tl.program_id(0) + 1)
     for index in range(tl.load(program_starts + tl.program_id(0)), end):
         item = items + index * 8
         for row in range(0, tl.load(item + 1), ROWS // GROUP):
             _attend_block(
                 item, row, rows, (query, query_stride), (page_tables, table_stride),
-                caches, strides, output, part_base, parts,
+                caches, strides, output, parts,
                 GROUP, DIM, BLOCK_DIM, PAGE, ROWS, KEYS, SPLIT, INT8, OPERAND,
             )  # fmt: skip
 
