@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file, save_file
 
+from radixchat.engine.config import EngineConfig
+from radixchat.engine.warm_up import warm_up
 from radixchat.tests.tiny_model import tiny_model_directory
 
 CONTEXT = 4096
@@ -17,7 +19,11 @@ CONTEXT = 4096
 
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of random weights that never ends an answer by itself."""
+    """A folder with a model of random weights that never ends an answer by itself.
+
+    What a machine's first run compiles is compiled, so that no test sees it told.
+    """
+    warm_up(EngineConfig(device="cpu"), lambda _: None)
     folder = tiny_model_directory(tmp_path_factory.mktemp("model") / "tiny")
     config = folder / "config.json"
     document = json.loads(config.read_text(encoding="utf-8"))
