@@ -79,8 +79,9 @@ class TorchLayers:
         layers: Sequence[LayerWeights],
         linear: Callable[[Tensor, Tensor, Tensor | None], Tensor] = reference.linear,
         attention: Callable[[Tensor, KVLayer, Ragged], Tensor] = reference.paged_attention,
+        row_alignment: int = reference.ROW_ALIGNMENT,
     ) -> None:
-        self.row_alignment = reference.ROW_ALIGNMENT
+        self.row_alignment = row_alignment
         self._shape = shape
         self._layers = layers
         self._linear = linear

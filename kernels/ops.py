@@ -87,7 +87,7 @@ def layer_stack(
     plain = [_dense(layer) for layer in layers]
     if exact:
         return TorchLayers(shape, plain)
-    return TorchLayers(shape, plain, sdpa.linear, sdpa.paged_attention)
+    return TorchLayers(shape, plain, sdpa.linear, sdpa.paged_attention, row_alignment=1)
 
 
 def _fits(shape: LayerShape, layers: Sequence[LayerWeights]) -> bool:
