@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
 
-if TYPE_CHECKING:
-    from radixchat.server.local import LocalSettings
+# What LocalSettings has, each under the name that it has in ChatSettings.
+SERVICE_SETTINGS = (
+    "model",
+    "page_size",
+    "pool_tokens",
+    "prefix_cache",
+    "eviction",
+    "threads",
+    "device",
+    "weights",
+    "kv",
+    "exact",
+    "database",
+)
 
 
 class ChatClient(Protocol):
@@ -81,30 +93,16 @@ def prepare(settings: ChatSettings, report: Callable[[str], None]) -> None:
     """What only a machine's first run has to do, told line by line. Raises ConfigError."""
     from radixchat.server import local
 
-    local.prepare(local_settings(settings), report)
+    local.prepare(local.LocalSettings(**_of_the_service(settings)), report)
 
 
 def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClient]:
     """The service in this process. Entering raises ModelLoadError, ConfigError or StoreError."""
-    from radixchat.server.local import open_service
+    from radixchat.server import local
 
-    return open_service(local_settings(settings))
+    return local.open_service(local.LocalSettings(**_of_the_service(settings)))
 
 
-def local_settings(settings: ChatSettings) -> LocalSettings:
-    """The part of a chat's settings that concerns the service."""
-    from radixchat.server.local import LocalSettings
-
-    return LocalSettings(
-        model=settings.model,
-        page_size=settings.page_size,
-        pool_tokens=settings.pool_tokens,
-        prefix_cache=settings.prefix_cache,
-        eviction=settings.eviction,
-        threads=settings.threads,
-        device=settings.device,
-        weights=settings.weights,
-        kv=settings.kv,
-        exact=settings.exact,
-        database=settings.database,
-    )
+def _of_the_service(settings: ChatSettings) -> dict[str, Any]:
+    """The fields of LocalSettings."""
+    return {name: getattr(settings, name) for name in SERVICE_SETTINGS}

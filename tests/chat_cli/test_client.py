@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from radixchat.chat_cli.client import open_client
+from radixchat.chat_cli.client import SERVICE_SETTINGS, open_client
+from radixchat.chat_cli.settings import ChatSettings
+from radixchat.server.local import LocalSettings
 from radixchat.server.protocol import ModelLoadError
 from radixchat.tests.chat_cli.conftest import CONTEXT
 from radixchat.tests.chat_cli.scripted import tiny_settings
@@ -25,6 +28,12 @@ def test_open(tiny_model: Path, tmp_path: Path) -> None:
     name, n_ctx, conversation, found = asyncio.run(use())
     assert (name, n_ctx) == (str(tiny_model), CONTEXT)
     assert found == conversation
+
+
+def test_every_setting_of_the_service_is_passed_on() -> None:
+    """Each has its place in a chat's settings, under the same name."""
+    assert tuple(field.name for field in fields(LocalSettings)) == SERVICE_SETTINGS
+    assert set(SERVICE_SETTINGS) < {field.name for field in fields(ChatSettings)}
 
 
 def test_settings_reach_the_engine(tiny_model: Path, tmp_path: Path) -> None:
