@@ -30,6 +30,8 @@ SPLIT_KEYS = 256
 # What parts may take. The largest decode batch worth a share of an H200 (64 requests of 8k, 32
 # heads of 128) takes 34 MB in exact mode and 5 MB else.
 PART_BYTES = 128 << 20
+# Parts that rows have room for in exact mode, one with another: 128k keys each.
+EXACT_PARTS = 512
 # Multiprocessors that work is shared out to where there are none: the interpreter's.
 INTERPRETED_PROCESSORS = 4
 
@@ -100,11 +102,8 @@ class AttentionWork:
         assert not exact or chosen.narrow == chosen.wide, "exact: one way of computing a row"
         narrow, wide = (_share(t, shape, _processors(device)) for t in self._tiles)
         part_size = shape.num_heads * (shape.head_dim + 2) * 4
-        # Each cut makes two parts of a block's rows, a shared prefix as many as its cuts.
-        parts = 2 * (narrow.programs * narrow.block_rows + wide.programs * wide.block_rows)
-        if limits.cascade:
-            parts += limits.max_rows * (wide.programs + 2)
-        max_parts = part_bytes // part_size if exact else min(parts, part_bytes // part_size)
+        most = part_bytes // part_size
+        max_parts = min(most, _parts(narrow, wide, limits, exact=exact))
         self._plan_shape = WorkShape(
             narrow, wide, SPLIT_KEYS if exact else 0, max_parts, limits.fixed
         )
@@ -167,6 +166,17 @@ def _processors(device: str) -> int:
     if not device.startswith("cuda"):
         return INTERPRETED_PROCESSORS
     return int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def _parts(narrow: Share, wide: Share, limits: StepLimits, *, exact: bool) -> int:
+    """Parts that no step is likely to exceed; one that does is computed with fewer cuts."""
+    if exact:
+        return limits.max_rows * EXACT_PARTS
+    # Each cut makes two parts of a block's rows, a shared prefix as many as its cuts.
+    parts = 2 * narrow.programs * narrow.block_rows
+    if limits.cascade or not limits.fixed:
+        parts += 2 * wide.programs * wide.block_rows
+    return parts + limits.cascade * limits.max_rows * (wide.programs + 2)
 
 
 def _share(tiles: AttentionTiles, shape: AttentionShape, processors: int) -> Share:

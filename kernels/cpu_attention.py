@@ -12,8 +12,10 @@ see may hold anything: they reach no sum. Knows no model and no page's owner.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import numba
 import numpy as np
 import torch
 from numba import njit
@@ -21,6 +23,7 @@ from torch import Tensor
 
 from radixchat.kernels import cpu_kv as f
 from radixchat.kernels import cpu_plan as plan
+from radixchat.kernels.cpu_entry import entry, int32_at, int64_at
 from radixchat.kernels.cpu_jit import jit
 from radixchat.kernels.cpu_key_tile import (
     K_AT,
@@ -97,6 +100,29 @@ def attend(
         if item[plan.SLOT] < 0:
             for row in range(rows):
                 finish(own + row * line, _place(item, group, dim, out, out_stride, row), dim)
+
+
+@functools.cache
+def attend_entry() -> Any:
+    """`attend` for callers at arm's length (`kernels/cpu_entry.py`): 16 int64, the arrays by their
+    addresses and sizes.
+    """
+    return entry(_attend_at, 16)
+
+
+def _attend_at(
+    query: int, query_stride: int, out: int, out_stride: int, group: int, kv: int, tables: int,
+    num_requests: int, width: int, items: int, num_items: int, bounds: int, num_parts: int,
+    states: int, scratch: int, part: int,
+) -> None:  # fmt: skip
+    attend(
+        query, query_stride, out, out_stride, group,
+        numba.carray(int64_at(kv), (f.KV_FIELDS,)),
+        numba.carray(int32_at(tables), (num_requests, width)),
+        numba.carray(int64_at(items), (num_items, plan.ITEM_FIELDS)),
+        numba.carray(int64_at(bounds), (num_parts + 1,)),
+        states, scratch, part,
+    )  # fmt: skip
 
 
 @jit

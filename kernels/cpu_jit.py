@@ -52,7 +52,7 @@ def kept() -> Iterator[dict[str, bool]]:
 
 @functools.cache
 def cache_folder() -> Path | None:
-    """Where compiled kernels are kept: beside their sources, else in the user's cache, or nowhere."""
+    """Where compiled kernels are kept: beside their sources or in the user's cache; or nowhere."""
     name = f"cpu-kernels-{_fingerprint()}"
     here = Path(__file__).resolve().parent / "__pycache__"
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "radixchat"

@@ -15,7 +15,6 @@ additions: that is the kernels' own.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,15 +25,14 @@ from numba import prange
 from numpy.typing import NDArray
 from torch import Tensor
 
-from radixchat.kernels.cpu_attention import attend, fold, scratch_bytes
+from radixchat.kernels.cpu_attention import attend_entry, fold, scratch_bytes
 from radixchat.kernels.cpu_elementwise import rms_norm_rows, swiglu_rows
-from radixchat.kernels.cpu_entry import call, entry, int32_at, int64_at
+from radixchat.kernels.cpu_entry import call
 from radixchat.kernels.cpu_jit import jit, parallel_jit
-from radixchat.kernels.cpu_kv import DIM, KV_FIELDS, NUM_KV_HEADS, describe_kv
+from radixchat.kernels.cpu_kv import DIM, NUM_KV_HEADS, describe_kv
 from radixchat.kernels.cpu_pack import pack_fp32
-from radixchat.kernels.cpu_panels import MATRIX_FIELDS
-from radixchat.kernels.cpu_plan import ITEM_FIELDS, plan_attention
-from radixchat.kernels.cpu_product import SCRATCH_BYTES, share
+from radixchat.kernels.cpu_plan import plan_attention
+from radixchat.kernels.cpu_product import SCRATCH_BYTES, share_entry
 from radixchat.kernels.cpu_rotary import rotate_store
 from radixchat.kernels.cpu_simd import load_scalar, store_scalar
 from radixchat.kernels.kv_pages import KVPages
@@ -121,7 +119,7 @@ class CpuLayers:
         kvs = self._kv(pages)
         _run(
             np.array(numbers), shape.rms_eps, self._layers, self._matrices, kvs, step.slots.numpy(),
-            plan.folds, *_entries(),
+            plan.folds, share_entry().address, attend_entry().address,
         )  # fmt: skip
         return hidden
 
@@ -164,35 +162,6 @@ def _aligned(buffer: NDArray[np.uint8]) -> int:
     return -(-buffer.ctypes.data // LINE) * LINE
 
 
-@functools.cache
-def _entries() -> tuple[int, int]:
-    """Addresses of the two kernels that are long when compiled."""
-    return entry(_share, 10).address, entry(_attend, 16).address
-
-
-def _share(
-    x: int, x_stride: int, rows: int, matrix: int, out: int, out_stride: int, part: int,
-    num_parts: int, scratch: int, adding: int,
-) -> None:  # fmt: skip
-    fields = numba.carray(int64_at(matrix), (MATRIX_FIELDS,))
-    share(x, x_stride, rows, fields, out, out_stride, part, num_parts, scratch, adding != 0)
-
-
-def _attend(
-    query: int, query_stride: int, out: int, out_stride: int, group: int, kv: int, tables: int,
-    num_requests: int, width: int, items: int, num_items: int, bounds: int, num_parts: int,
-    states: int, scratch: int, part: int,
-) -> None:  # fmt: skip
-    attend(
-        query, query_stride, out, out_stride, group,
-        numba.carray(int64_at(kv), (KV_FIELDS,)),
-        numba.carray(int32_at(tables), (num_requests, width)),
-        numba.carray(int64_at(items), (num_items, ITEM_FIELDS)),
-        numba.carray(int64_at(bounds), (num_parts + 1,)),
-        states, scratch, part,
-    )  # fmt: skip
-
-
 @parallel_jit
 def _run(
     step: Any, eps: float, layers: Any, matrices: Any, kvs: Any, slots: Any, folds: Any,
@@ -206,7 +175,8 @@ def _run(
         for operation in range(OPERATIONS):
             if _is_empty(operation, step, layers[layer], folds):
                 continue
-            for part in prange(step[NUM_PARTS]):
+            for index in prange(step[NUM_PARTS]):
+                part = np.int64(index)  # Numba's own index is unsigned
                 if operation in (PROJECT_QKV, PROJECT_OUT, PROJECT_GATE_UP, PROJECT_DOWN):
                     _product(operation, part, step, eps, layers[layer], matrices[layer], share_at)
                 elif operation == ATTEND:
