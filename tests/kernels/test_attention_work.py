@@ -87,7 +87,7 @@ def steps(draw: st.DrawFn) -> Step:
     return counts, lengths, [SharedPrefix(members, tokens)]
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     step=steps(), programs=st.integers(1, 9), split=st.sampled_from([0, 256]), fixed=st.booleans()
 )
@@ -104,7 +104,7 @@ def test_every_key_of_every_row_once(step: Step, programs: int, split: int, fixe
         assert len(work.narrow.starts) == len(work.wide.starts) == programs + 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(step=steps(), max_parts=st.integers(0, 12), split=st.sampled_from([0, 256]))
 def test_parts_never_exceed_their_room(step: Step, max_parts: int, split: int) -> None:
     """Then prefixes are read by each request, and requests stay whole, but nothing is left out."""

@@ -29,9 +29,9 @@ def close(actual: Tensor, expected: Tensor, tolerance: float) -> None:
     [
         (torch.float32, False, 2e-6),
         (torch.float16, False, 1e-3),
-        (torch.bfloat16, False, 1e-2),
-        (torch.float32, True, 2e-6),
         (torch.bfloat16, True, 1e-2),
+        pytest.param(torch.bfloat16, False, 1e-2, marks=pytest.mark.slow),
+        pytest.param(torch.float32, True, 2e-6, marks=pytest.mark.slow),
     ],
 )
 def test_decode_equals_its_definition(dtype: torch.dtype, int8: bool, tolerance: float) -> None:
@@ -44,8 +44,7 @@ def test_decode_equals_its_definition(dtype: torch.dtype, int8: bool, tolerance:
     close(output, case.expected(), tolerance)
 
 
-@pytest.mark.parametrize("page_size", [1, 8, 32])
-@pytest.mark.parametrize("int8", [False, True])
+@pytest.mark.parametrize(("page_size", "int8"), [(1, True), (8, False), (32, True)])
 def test_chunks_drafts_and_decode_rows_share_a_step(page_size: int, int8: bool) -> None:
     """A whole prompt, a chunk in the middle of one, a draft, and a row, over pages of any size."""
     case = poisoned_step(
@@ -55,12 +54,12 @@ def test_chunks_drafts_and_decode_rows_share_a_step(page_size: int, int8: bool) 
 
 
 @pytest.mark.parametrize(
-    "heads", [(2, 1, 16), (1, 7, 48), (3, 4, 128), (1, 8, 64)], ids=lambda h: "x".join(map(str, h))
+    "heads", [(2, 1, 16), (1, 7, 48), (1, 4, 128)], ids=lambda h: "x".join(map(str, h))
 )
 def test_head_counts_groups_and_sizes(heads: tuple[int, int, int]) -> None:
     """Groups that are no power of two, a size that is none, both layouts of K."""
     for by_dimension in (False, True):
-        case = poisoned_step([1, 20], [70, 40], heads=heads, by_dimension=by_dimension)
+        case = poisoned_step([1, 10], [70, 20], heads=heads, by_dimension=by_dimension)
         output = paged_attention(case.query, case.kv, case.step, tiles=TILES)
         close(output, case.expected(), 2e-6)
 
@@ -92,7 +91,7 @@ def test_exact_rows_do_not_depend_on_the_cut(int8: bool) -> None:
     case = poisoned_step([300], [300], heads=(1, 2, 16), int8=int8)
     whole = chunk(case, 0, 300, exact=True)
     close(whole, case.expected(), 2e-6)
-    for start, end in ((0, 1), (3, 20), (250, 258), (255, 256), (256, 257), (257, 300), (299, 300)):
+    for start, end in ((0, 1), (250, 258), (255, 256), (256, 257), (299, 300)):
         assert torch.equal(chunk(case, start, end, exact=True), whole[start:end]), (start, end)
 
 
