@@ -72,7 +72,8 @@ def poisoned_step(
     generator = torch.Generator().manual_seed(7)
     own = [-(-length // page_size) - shared // page_size for length in lengths]
     total = shared // page_size + sum(own) + FREE_PAGES
-    order = torch.randperm(total, generator=generator).tolist()
+    # Page 0 is free: it is what a page number that was not loaded leads to.
+    order = (1 + torch.randperm(total - 1, generator=generator)).tolist()
     trunk, taken = order[: shared // page_size], shared // page_size
     tables = list[list[int]]()
     for pages in own:

@@ -46,9 +46,12 @@ def test_decode_equals_its_definition(dtype: torch.dtype, int8: bool, tolerance:
 
 @pytest.mark.parametrize(("page_size", "int8"), [(1, True), (8, False), (32, True)])
 def test_chunks_drafts_and_decode_rows_share_a_step(page_size: int, int8: bool) -> None:
-    """A whole prompt, a chunk in the middle of one, a draft, and a row, over pages of any size."""
+    """A whole prompt, a chunk in the middle of one, a draft, and a row, over pages of any size.
+
+    The chunk's first row sees a tile of 128 keys but for the last.
+    """
     case = poisoned_step(
-        [40, 70, 3, 1], [40, 150, 90, 33], heads=(1, 2, 16), page_size=page_size, int8=int8
+        [40, 70, 3, 1], [40, 196, 90, 33], heads=(1, 2, 16), page_size=page_size, int8=int8
     )
     close(paged_attention(case.query, case.kv, case.step, tiles=TILES), case.expected(), 2e-6)
 
