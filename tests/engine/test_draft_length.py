@@ -24,7 +24,7 @@ def trained(right: float, rounds: int = 400, seed: int = 0) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("right", "expected"), [(0.3, 3), (0.7, 7), (0.88, 15), (0.99, 31), (1.0, 31)]
+    ("right", "expected"), [(0.3, 2), (0.75, 4), (0.93, 7), (0.96, 15), (1.0, 31)]
 )
 def test_the_length_that_pays_most_is_the_usual_one(right: float, expected: int) -> None:
     """Most drafts have the length whose tokens per row are best at that share of right tokens."""
@@ -43,9 +43,9 @@ def test_a_probe_that_is_right_starts_it_again() -> None:
     """Text that begins to repeat is found by the next probe."""
     length = DraftLength(0.0)
     chances = [length.next() for _ in range(PROBE_EVERY)]
-    assert chances == [0] * (PROBE_EVERY - 1) + [3]
-    length.report(3, 3)
-    assert length.next() == 3
+    assert chances == [0] * (PROBE_EVERY - 1) + [LENGTHS[1]]
+    length.report(LENGTHS[1], LENGTHS[1])
+    assert length.next() == LENGTHS[1]
 
 
 def test_a_share_at_a_border_does_not_change_the_length_each_time() -> None:
