@@ -155,7 +155,8 @@ class EngineConfig:
             device=arithmetic.device,
             weights=weights or arithmetic.weights,
             kv=arithmetic.kv,
-            exact=arithmetic.exact,
+            exact=self._exact(model, arithmetic),
+            by_transformers=model.by_transformers,
             max_running=self.max_running,
             max_step_tokens=self.max_step_tokens,
             max_mixed_tokens=min(self.max_mixed_tokens, self.max_step_tokens),
@@ -169,13 +170,25 @@ class EngineConfig:
             kv_bytes_per_token=per_token,
         )
 
+    def _exact(self, model: ModelConfig, arithmetic: Arithmetic) -> bool:
+        """Never with products of torch's own, whose bits depend on how many rows they have."""
+        if not model.by_transformers:
+            return arithmetic.exact
+        if self.exact:
+            raise ConfigError(
+                f"exact is True, but {model.architecture} is computed by transformers, whose "
+                "products do not give the same bits in every batch; leave exact out (--no-exact)"
+            )
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class EnginePlan:
     """Every number the engine runs with.
 
     device: "cpu" or "cuda". weights: "fp32", "fp16" or "bf16", "int8", or "blocks", as they are in
-    a GGUF. kv: "fp32", "fp16", "bf16" or "int8". attention_tokens: at this position attention
+    a GGUF. kv: "fp32", "fp16", "bf16" or "int8". by_transformers: what the model computes besides
+    attention, and so never exact. attention_tokens: at this position attention
     costs as much as the rest of the model.
     """
 
@@ -189,6 +202,7 @@ class EnginePlan:
     weights: str
     kv: str
     exact: bool
+    by_transformers: bool
     max_running: int
     max_step_tokens: int
     max_mixed_tokens: int
@@ -215,6 +229,8 @@ class EnginePlan:
     def arithmetic(self) -> str:
         """What decides the bits of K and V, in words; KV of another is other KV."""
         exactness = "exact" if self.exact else "not exact"
+        if self.by_transformers:
+            exactness += " (computed by transformers)"
         return f"{self.device}, {self.weights} weights, {self.kv} KV, {exactness}"
 
     def chunk(self, start: int, behind: int, budget: int) -> tuple[int, int]:

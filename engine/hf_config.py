@@ -43,9 +43,12 @@ FAMILIES: Mapping[str, _Family] = {
     ),
 }
 
+# How transformers names causal language models, with few exceptions.
+CAUSAL_ENDINGS = ("ForCausalLM", "LMHeadModel")
+
 
 def read_hf_config(folder: Path) -> ModelConfig:
-    """The decoder that a folder's config.json describes.
+    """The decoder that a folder's config.json describes; of a family of FAMILIES.
 
     Raises ModelLoadError when it is missing, damaged, or describes something unsupported.
     """
@@ -66,13 +69,30 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_architectures(architectures: object, origin: object) -> str:
-    """The one supported architecture of a config's list; ModelLoadError when it is another."""
+    """The architecture of a config's list: one of FAMILIES, or maybe one of transformers.
+
+    By its name alone: what it is called tells a causal language model. Raises ModelLoadError.
+    """
     first = architectures[0] if isinstance(architectures, list) and architectures else None
-    if isinstance(first, str) and first in FAMILIES:
+    if isinstance(first, str) and (first in FAMILIES or first.endswith(CAUSAL_ENDINGS)):
         return first
-    raise ModelLoadError(
+    raise _not_supported(architectures, origin)
+
+
+def is_of_transformers(folder: Path) -> bool:
+    """Whether config.json names an architecture that at most transformers knows.
+
+    Raises ModelLoadError as check_architectures does.
+    """
+    path = folder / "config.json"
+    return check_architectures(read_json(path).get("architectures"), path) not in FAMILIES
+
+
+def _not_supported(architectures: object, origin: object) -> ModelLoadError:
+    return ModelLoadError(
         f"{origin}: architecture {architectures!r} is not supported; supported: "
-        f"{', '.join(FAMILIES)}"
+        f"{', '.join(FAMILIES)}, and the other causal language models of transformers "
+        "(…ForCausalLM)"
     )
 
 
@@ -82,7 +102,11 @@ class _Config:
     def __init__(self, folder: Path, values: Mapping[str, Any]) -> None:
         self._path = folder / "config.json"
         self._values = values
-        self._family = FAMILIES[check_architectures(values.get("architectures"), self._path)]
+        architectures = values.get("architectures")
+        architecture = check_architectures(architectures, self._path)
+        if architecture not in FAMILIES:  # a reader of transformers' families is elsewhere
+            raise _not_supported(architectures, self._path)
+        self._family = FAMILIES[architecture]
 
     def model(self) -> ModelConfig:
         self._refuse_unsupported()

@@ -37,11 +37,12 @@ class RopeScaling:
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """The shape of one Llama-like decoder.
+    """The shape of one decoder, ours or one of transformers.
 
-    architecture: "llama", "mistral", "qwen2", "qwen3" or "smollm3". rope_freq_factors, when a
-    checkpoint ships them (GGUF `rope_freqs.weight`), divide the base frequencies and replace
-    `rope_scaling`.
+    architecture: "llama", "mistral", "qwen2", "qwen3" or "smollm3"; where by_transformers is set,
+    a class of transformers, which computes all but attention, and rms_eps, rope and everything
+    behind it are that class's own. rope_freq_factors, when a checkpoint ships them (GGUF
+    `rope_freqs.weight`), divide the base frequencies and replace `rope_scaling`.
     """
 
     architecture: str
@@ -62,6 +63,7 @@ class ModelConfig:
     attention_bias: bool = False  # on q, k and v
     attention_out_bias: bool = False  # on o (Llama's attention_bias sets both)
     qk_norm: bool = False
+    by_transformers: bool = False
 
     def layer_rotates(self, layer: int) -> bool:
         """Whether the layer applies rotary positions."""

@@ -15,6 +15,7 @@ from radixchat.engine.batch import RequestResult, ScheduledRequest, build_batch
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.model import Decoder
 from radixchat.engine.step_results import step_results
+from radixchat.engine.transformers_model import TransformersDecoder
 from radixchat.engine.weights import Checkpoint
 from radixchat.kernels import ops
 
@@ -26,12 +27,15 @@ class Runner:
 
     def __init__(self, checkpoint: Checkpoint, plan: EnginePlan) -> None:
         torch.set_num_threads(plan.threads)
-        config, norm = checkpoint.config, checkpoint.tensors["norm.weight"]
-        assert isinstance(norm, Tensor)
-        kv_dtype = torch.int8 if plan.kv == "int8" else norm.dtype
-        self._device = str(norm.device)
+        config = checkpoint.config
+        kv_dtype = torch.int8 if plan.kv == "int8" else checkpoint.dtype
+        self._device = plan.device
         self._plan = plan
-        self._decoder = decoder(checkpoint, plan, kv_dtype)
+        self._decoder = (
+            decoder(checkpoint, plan, kv_dtype)
+            if checkpoint.module is None
+            else transformers_decoder(checkpoint, plan)
+        )
         self.pages = ops.empty_pages(
             config.num_layers,
             plan.num_pages,
@@ -63,6 +67,16 @@ class Runner:
         self, scheduled: Sequence[ScheduledRequest], logits: Tensor
     ) -> list[RequestResult]:
         return step_results(scheduled, logits)
+
+
+def transformers_decoder(checkpoint: Checkpoint, plan: EnginePlan) -> TransformersDecoder:
+    """The decoder of a model that transformers computes, its module moved to the plan's device."""
+    made = TransformersDecoder(
+        checkpoint.config, checkpoint.module, threads=plan.threads, device=plan.device
+    )
+    if plan.device != "cpu":
+        made.probe()  # loading has tried it on the CPU
+    return made
 
 
 def decoder(checkpoint: Checkpoint, plan: EnginePlan, kv_dtype: torch.dtype) -> Decoder:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,11 +49,7 @@ class SafetensorsFolder:
 
     def fingerprint(self) -> str:
         """The same for the same weights and config.json, wherever the folder lies."""
-        digest = hashlib.sha256((self.path / "config.json").read_bytes())
-        for shard in self.shards():
-            header_bytes, spans = _spans(shard)
-            digest.update(file_fingerprint(shard, header_bytes, spans))
-        return digest.hexdigest()
+        return folder_fingerprint(self.path, self.shards())
 
 
 def open_safetensors(path: Path) -> SafetensorsFolder:
@@ -73,6 +69,30 @@ def open_safetensors(path: Path) -> SafetensorsFolder:
     }
     check_weights(config, {name: weight.shape for name, weight in weights.items()}, path)
     return SafetensorsFolder(path, config, weights, spare_head)
+
+
+def folder_fingerprint(path: Path, shards: Iterable[Path]) -> str:
+    """The same for the same config.json and the same weights in these files, wherever they lie."""
+    digest = hashlib.sha256((path / "config.json").read_bytes())
+    for shard in shards:
+        header_bytes, spans = _spans(shard)
+        digest.update(file_fingerprint(shard, header_bytes, spans))
+    return digest.hexdigest()
+
+
+def find_shards(path: Path) -> list[Path]:
+    """The files with a folder's weights, of whatever names and types, their headers intact.
+
+    Raises ModelLoadError naming what is missing or damaged.
+    """
+    shards = _shards(path)
+    for shard in shards:
+        try:
+            with safe_open(shard, framework="numpy"):
+                continue
+        except (OSError, SafetensorError) as error:
+            raise ModelLoadError(f"{shard} is damaged: {error}; fetch it again") from error
+    return shards
 
 
 def _shards(path: Path) -> list[Path]:

@@ -32,7 +32,13 @@ def step_runner(
     *,
     looks_ahead: bool = True,
 ) -> StepRunner:
-    """The plan's own, or one for the device of a queue. looks_ahead: if it has a queue."""
+    """The plan's own, or one for the device of a queue. looks_ahead: if it has a queue.
+
+    A model that transformers computes has one runner for every device, without a queue.
+    """
+    if checkpoint.module is not None:
+        # What its code launches is not known to be always the same, as a graph would need it.
+        return Runner(checkpoint, plan)
     if queue is None and plan.device == "cuda":
         queue = CudaQueue()
     if queue is None:

@@ -29,8 +29,16 @@ from radixchat.engine.block_formats import (
 from radixchat.engine.errors import ConfigError, ModelLoadError
 from radixchat.engine.gguf import GGUFFile, GGUFTensor, read_gguf
 from radixchat.engine.gguf_model import ROPE_FREQS, interpret_gguf
+from radixchat.engine.hf_config import is_of_transformers
 from radixchat.engine.model_config import ModelConfig
-from radixchat.engine.safetensors_folder import SafetensorsFolder, open_safetensors
+from radixchat.engine.safetensors_folder import (
+    SafetensorsFolder,
+    find_shards,
+    folder_fingerprint,
+    open_safetensors,
+)
+from radixchat.engine.transformers_config import read_transformers_config
+from radixchat.engine.transformers_model import load_transformers
 from radixchat.kernels import ops
 
 
@@ -43,6 +51,7 @@ class Checkpoint:
     fields: a GGUF's metadata, which holds its tokenizer and template; None for a folder.
     fingerprint: equal for equal weights wherever they lie; an id, not a proof of integrity.
     weights: the format of the matrices, as in `EnginePlan.weights`.
+    module: of a family that only transformers knows, its model with all weights; no tensors then.
     """
 
     config: ModelConfig
@@ -50,6 +59,16 @@ class Checkpoint:
     fields: Mapping[str, Any] | None
     fingerprint: str
     weights: str = "fp32"
+    module: torch.nn.Module | None = None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of activations, and of K and V that are not int8."""
+        if self.module is not None:
+            return next(self.module.parameters()).dtype
+        norm = self.tensors["norm.weight"]
+        assert isinstance(norm, Tensor)
+        return norm.dtype
 
     def dense(self) -> dict[str, Tensor]:
         """All weights as plain tensors; a packed matrix as the fp32 that its products use."""
@@ -66,7 +85,8 @@ def load_checkpoint(
 
     weights: what becomes of the matrices. "fp32": plain tensors of `dtype`, as are the vectors in
     any case. "auto": packed for the CPU's products, to the bit what the file has. "int8": the
-    same, but of floating point matrices 8 bits a weight, with a scale for 32 of them.
+    same, but of floating point matrices 8 bits a weight, with a scale for 32 of them. A folder of a
+    family that only transformers knows has plain tensors in any case, and no "int8".
     Raises ConfigError: no such choice; ModelLoadError: missing, cut off, damaged or unsupported.
     """
     check_choices(weights=weights)
@@ -84,6 +104,9 @@ def load_checkpoint(
 def inspect_checkpoint(path: Path) -> ModelConfig:
     """What load_checkpoint would load, from the headers alone; raises ModelLoadError as it does."""
     if path.is_dir():
+        if is_of_transformers(path):
+            find_shards(path)
+            return read_transformers_config(path)
         return open_safetensors(path).config
     header = read_gguf(path)
     _check_kinds(header)
@@ -91,6 +114,8 @@ def inspect_checkpoint(path: Path) -> ModelConfig:
 
 
 def _load_folder(path: Path, dtype: torch.dtype, weights: str) -> Checkpoint:
+    if is_of_transformers(path):
+        return _load_module(path, dtype, weights)
     folder = open_safetensors(path)
     _check_spare_head(folder)
     tensors: dict[str, ops.Matrix] = {}
@@ -105,6 +130,17 @@ def _load_folder(path: Path, dtype: torch.dtype, weights: str) -> Checkpoint:
                     tensors[name] = _packed_floats(path, name, plain, weights)
     held = "int8" if weights == "int8" else DTYPE_NAMES[dtype]
     return Checkpoint(folder.config, tensors, None, folder.fingerprint(), held)
+
+
+def _load_module(path: Path, dtype: torch.dtype, weights: str) -> Checkpoint:
+    if weights == "int8":
+        raise ConfigError(
+            f"weights is 'int8', but the model in {path} is computed by transformers, with its "
+            "weights as they are; use 'auto'"
+        )
+    fingerprint = folder_fingerprint(path, find_shards(path))
+    config, module = load_transformers(path, dtype)
+    return Checkpoint(config, {}, None, fingerprint, DTYPE_NAMES[dtype], module)
 
 
 def _check_spare_head(folder: SafetensorsFolder) -> None:

@@ -25,6 +25,7 @@ from radixchat.kernels.ragged import Ragged, ragged
 from radixchat.kernels.reference import ROW_ALIGNMENT, paged_attention, rms_norm, store_kv
 from radixchat.kernels.self_test import exact_here
 from radixchat.kernels.shared_prefix import shared_prefixes
+from radixchat.kernels.step_attention import StepAttention, TorchStepAttention
 from radixchat.kernels.warm_up import warm_up
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "PackedMatrix",
     "Ragged",
     "SharedPrefix",
+    "StepAttention",
     "decode_prefixes",
     "decode_stacks",
     "draw_tokens",
@@ -55,6 +57,7 @@ __all__ = [
     "paged_attention",
     "ragged",
     "rms_norm",
+    "step_attention",
     "store_kv",
     "take_rows",
     "unpack",
@@ -109,6 +112,25 @@ def _dense(layer: LayerWeights) -> LayerWeights:
         gate_up=plain(layer.gate_up),
         down=plain(layer.down),
     )
+
+
+def step_attention(
+    shape: LayerShape, dtype: torch.dtype, *, threads: int | None = None, device: str = "cpu"
+) -> StepAttention:
+    """Attention alone, for a model that computes all else in dtype on the device.
+
+    On the CPU Numba's where it can compute it, on a GPU Triton's, else torch's. threads: of the
+    CPU, None for all that Numba has.
+    """
+    if device == "cuda" and shape.head_dim % 2 == 0 and shape.head_dim >= 16:
+        from radixchat.kernels.gpu_step_attention import GpuStepAttention  # not everywhere
+
+        return GpuStepAttention(shape, dtype)
+    if device == "cpu" and shape.head_dim % 16 == 0 and dtype == torch.float32:
+        from radixchat.kernels.cpu_step_attention import CpuStepAttention  # slow to import
+
+        return CpuStepAttention(shape, threads)
+    return TorchStepAttention()
 
 
 def decode_stacks(stack: LayerStack, pages: KVPages, max_rows: int) -> tuple[DecodeStack, ...]:

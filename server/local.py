@@ -14,6 +14,7 @@ from pathlib import Path
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.model_config import ModelConfig
 from radixchat.engine.model_store import ModelStore
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.thread import EngineThread
@@ -145,7 +146,7 @@ def load_model(settings: LocalSettings) -> LoadedModel:
         tokenizer=tokenizer,
         prompts=PromptBuilder(tokenizer, template, render_hash(path, checkpoint, template)),
         options=OptionReader(tokenizer, checkpoint.config.vocab_size),
-        notices=template_notices(template),
+        notices=(*model_notices(checkpoint.config), *template_notices(template)),
     )
 
 
@@ -160,6 +161,16 @@ def render_hash(path: Path, checkpoint: Checkpoint, template: ChatTemplate) -> s
     for part in parts:
         digest.update(len(part).to_bytes(8, "little") + part)
     return digest.hexdigest()
+
+
+def model_notices(config: ModelConfig) -> tuple[str, ...]:
+    """What a user should know of how the model is computed."""
+    if not config.by_transformers:
+        return ()
+    return (
+        f"{config.architecture} is computed by transformers, which does not give the same bits in "
+        "every batch: an answer may depend on what was cached",
+    )
 
 
 def template_notices(template: ChatTemplate) -> tuple[str, ...]:

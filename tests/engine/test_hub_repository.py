@@ -16,6 +16,7 @@ from radixchat.tests.engine.tiny_checkpoints import random_model, write_gguf
 from radixchat.tests.engine.tiny_hub import REPOSITORY, TinyHub, serve
 from radixchat.tests.engine.vocabularies import byte_level_fields
 from radixchat.tests.tiny_model import CHAT_TEMPLATE, tiny_model_directory
+from radixchat.tests.tiny_neox import tiny_neox_directory
 
 GGUF = f"{REPOSITORY}:small/tiny-Q8_0.gguf"
 
@@ -129,17 +130,35 @@ def test_an_unsupported_architecture_is_refused_before_its_weights_come(
     hub: TinyHub, store: ModelStore
 ) -> None:
     """The hub tells the architecture; gigabytes are not fetched to find out."""
-    hub.architectures = ["Gemma2ForCausalLM"]
-    with pytest.raises(ModelLoadError, match=r"'Gemma2ForCausalLM'.* not supported; supported: Ll"):
+    hub.architectures = ["T5ForConditionalGeneration"]
+    with pytest.raises(ModelLoadError, match=r"'T5ForConditionalG.* not supported; supported: Ll"):
         store.pull(REPOSITORY, _ignore)
     assert all(request.startswith("GET /api/") for request in hub.requests)
     assert _files(store.root) == []
+
+
+def test_a_model_that_only_transformers_knows_is_fetched(hub: TinyHub, store: ModelStore) -> None:
+    """Its name is enough for the hub's list, its config.json for the rest."""
+    tiny_neox_directory(hub.folder)
+    hub.architectures = ["GPTNeoXForCausalLM"]
+    path = store.pull(REPOSITORY, _ignore)
+    assert load_checkpoint(path).config.architecture == "GPTNeoXForCausalLM"
 
 
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
         ("config.json", {"hidden_act": "gelu"}, "hidden_act is 'gelu'"),
+        (
+            "config.json",
+            {"architectures": ["Gemma2ForCausalLM"], "attn_logit_softcapping": 50.0},
+            "capped attention scores",
+        ),
+        (
+            "config.json",
+            {"architectures": ["NobodyKnowsForCausalLM"]},
+            "transformers .* has no such model",
+        ),
         ("tokenizer.json", {"model": {"type": "Unigram"}}, 'is of type "Unigram"'),
         ("tokenizer_config.json", {"chat_template": None}, "no chat template: it is a base model"),
         ("tokenizer_config.json", {"chat_template": "{% if"}, "template"),

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from radixchat.engine.batch import Batch
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.transformers_model import TransformersDecoder, load_transformers
 from radixchat.kernels import ops
+from radixchat.tests.tiny_neox import tiny_neox_directory
 
 VOCABULARY = 96
 SMALL: dict[str, Any] = {
@@ -87,9 +89,15 @@ def test_a_family_s_logits_are_its_own(family: str, tmp_path: Path) -> None:
 
 
 def test_what_attention_cannot_give_is_refused(tmp_path: Path) -> None:
-    """A sliding window or a capped score is a clear error before the first request."""
+    """What config.json does not tell, attention is asked for before the first request."""
     sliding = transformers.Gemma2Config(
-        **SMALL, intermediate_size=64, num_key_value_heads=2, head_dim=16, sliding_window=8
+        **SMALL,
+        intermediate_size=64,
+        num_key_value_heads=2,
+        head_dim=16,
+        sliding_window=8,
+        attn_logit_softcapping=None,
+        use_sliding_window=False,  # which this family does not look at
     )
     with pytest.raises(ModelLoadError, match="sliding_window, which is not supported"):
         load_transformers(saved(tmp_path / "gemma2", sliding), torch.float32)
@@ -102,5 +110,25 @@ def test_what_attention_cannot_give_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_transformers_cannot_load(tmp_path: Path) -> None:
     """Its message, in one line, names the folder."""
-    with pytest.raises(ModelLoadError, match="transformers cannot load this model"):
+    folder = tiny_neox_directory(tmp_path)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelLoadError, match=f"{folder}: transformers cannot load this model: "):
+        load_transformers(folder, torch.float32)
+
+
+def test_a_weight_that_is_missing_is_not_made_up(tmp_path: Path) -> None:
+    """transformers would draw it at random."""
+    file = tiny_neox_directory(tmp_path) / "model.safetensors"
+    weights = load_file(file)
+    del weights["gpt_neox.layers.1.mlp.dense_h_to_4h.weight"]
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(ModelLoadError, match=r"1 are missing: gpt_neox\.layers\.1\.mlp"):
         load_transformers(tmp_path, torch.float32)
+
+
+def test_loading_shows_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """No progress bar and no warning in somebody's terminal."""
+    folder = tiny_neox_directory(tmp_path)
+    capfd.readouterr()
+    load_transformers(folder, torch.float32)
+    assert capfd.readouterr() == ("", "")
