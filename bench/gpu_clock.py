@@ -1,7 +1,7 @@
 """How long something takes on a device: events on a GPU, the host's clock in a dry run.
 
-Knows no kernel. A measurement on a GPU finds its second-level cache full of something else, unless
-it is asked not to: a decode step meets it like that, after the weights have gone through.
+Knows no kernel. A measurement on a GPU finds its second-level cache full of something else: a
+decode step meets it like that, after the weights have gone through.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import torch
 
 # More than the second-level cache of any GPU there is (H200: 60 MB).
 _FLUSH_BYTES = 256 << 20
+# Each takes an H200 60 us. Together they outlast the host's asking for what is timed: Python takes
+# some 40 us for a launch of Triton's, and a cascade is three of them, of 10 us each.
+_FLUSHES = 8
 
 
 class Clock(Protocol):
@@ -25,7 +28,7 @@ class Clock(Protocol):
     def device(self) -> str:
         """The device's name for torch."""
 
-    def median_ms(self, work: Callable[[], object], repeats: int, *, flush: bool = True) -> float:
+    def median_ms(self, work: Callable[[], object], repeats: int) -> float:
         """The median of so many runs after a first one that does not count."""
 
     def synchronize(self) -> None:
@@ -38,7 +41,7 @@ class HostClock:
 
     device: str = "cpu"
 
-    def median_ms(self, work: Callable[[], object], repeats: int, *, flush: bool = True) -> float:
+    def median_ms(self, work: Callable[[], object], repeats: int) -> float:
         """As Clock, the first run among them: in the interpreter none is faster than another."""
         times = []
         for _ in range(repeats):
@@ -58,7 +61,7 @@ class CudaClock:
         self.device = device
         self._full = torch.empty(_FLUSH_BYTES, dtype=torch.int8, device=device)
 
-    def median_ms(self, work: Callable[[], object], repeats: int, *, flush: bool = True) -> float:
+    def median_ms(self, work: Callable[[], object], repeats: int) -> float:
         """As Clock.
 
         While the cache is flushed the host asks for the work, so what is measured begins at once.
@@ -68,7 +71,7 @@ class CudaClock:
             work()
         pairs = [(make(enable_timing=True), make(enable_timing=True)) for _ in range(repeats)]
         for start, end in pairs:
-            if flush:
+            for _ in range(_FLUSHES):
                 self._full.zero_()
             start.record()
             work()
