@@ -18,6 +18,7 @@ from radixchat.bench.percentiles import Percentiles
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.request import Request
+from radixchat.engine.step_budget import DEFAULT_BUDGETS
 from radixchat.engine.weights import Checkpoint
 
 
@@ -30,7 +31,7 @@ class GapLoad:
     prompt: int
     question: int = 32
     before: int = 8
-    step_tokens: int = EngineConfig().max_mixed_tokens
+    step_tokens: int = DEFAULT_BUDGETS["cpu"].mixed_tokens
     rounds: int = 3
 
 
@@ -87,11 +88,7 @@ def gaps(checkpoint: Checkpoint, load: GapLoad, seed: int) -> Gaps:
 
 
 def _engine(checkpoint: Checkpoint, step_tokens: int) -> Engine:
-    config = EngineConfig(
-        max_step_tokens=step_tokens,
-        max_mixed_tokens=step_tokens,
-        max_running=min(EngineConfig().max_running, step_tokens),
-    )
+    config = EngineConfig(max_step_tokens=step_tokens, max_mixed_tokens=step_tokens)
     engine = Engine(checkpoint, config)
     warm_up(engine)
     return engine

@@ -18,6 +18,7 @@ from radixchat.engine.arithmetic import Arithmetic, check_choices, resolve_arith
 from radixchat.engine.cores import usable_cores
 from radixchat.engine.errors import ConfigError, InvalidRequest, PromptTooLong
 from radixchat.engine.model_config import ModelConfig
+from radixchat.engine.step_budget import step_budget
 from radixchat.radix.policies import POLICY_NAMES
 
 # Reuse is exact to the token at any page size, so it only weighs page tables (short at 16) against
@@ -58,9 +59,9 @@ class EngineConfig:
     the same bits however they came to be computed; None is True on the CPU and False on a GPU.
     max_running: requests in one step. max_step_tokens: tokens computed in one step;
     max_mixed_tokens: the same while somebody is reading an answer, decodes first; at least
-    max_running, so that no answer ever waits for another. Both count tokens at the beginning of a
-    context; far behind it, where attention costs more, a step has fewer. max_draft_tokens: tokens
-    guessed in one step, 0 is none.
+    max_running, so that no answer ever waits for another. None of the three is what suits the
+    device (`step_budget`). Both count tokens at the beginning of a context; far behind it, where
+    attention costs more, a step has fewer. max_draft_tokens: tokens guessed in one step, 0 is none.
     max_waiting: requests that may wait for admission before others are refused. schedule: who is
     admitted first, one of SCHEDULES. max_overtaken: how often a waiting request may see a later one
     of its tenant and priority go first; None is without a bound.
@@ -76,9 +77,9 @@ class EngineConfig:
     weights: str = "auto"
     kv: str = "auto"
     exact: bool | None = None
-    max_running: int = 16
-    max_step_tokens: int = 128
-    max_mixed_tokens: int = 64
+    max_running: int | None = None
+    max_step_tokens: int | None = None
+    max_mixed_tokens: int | None = None
     max_draft_tokens: int = 15
     max_waiting: int = 256
     schedule: str = "lpm"
@@ -94,9 +95,10 @@ class EngineConfig:
         if self.threads is not None and self.threads > MAX_THREADS:
             raise ConfigError(f"threads is {self.threads}; allowed: 1 to {MAX_THREADS}")
         for name in ("max_step_tokens", "max_mixed_tokens"):
-            if getattr(self, name) < self.max_running:
+            tokens = getattr(self, name)
+            if None not in (tokens, self.max_running) and tokens < self.max_running:
                 raise ConfigError(
-                    f"{name} is {getattr(self, name)}, less than max_running; "
+                    f"{name} is {tokens}, less than max_running; "
                     f"it must be {self.max_running} or more"
                 )
         if self.schedule not in SCHEDULES:
@@ -145,6 +147,9 @@ class EngineConfig:
                 f"pool_tokens is {pool_tokens}: its KV needs {needed / 2**30:.1f} GiB, the machine "
                 f"has {memory / 2**30:.1f} GiB; at most {memory // per_token} fit"
             )
+        budget = step_budget(
+            arithmetic.device, self.max_running, self.max_step_tokens, self.max_mixed_tokens
+        )
         return EnginePlan(
             page_size=page_size,
             num_pages=pool_tokens // page_size,
@@ -157,9 +162,9 @@ class EngineConfig:
             kv=arithmetic.kv,
             exact=self._exact(model, arithmetic),
             by_transformers=model.by_transformers,
-            max_running=self.max_running,
-            max_step_tokens=self.max_step_tokens,
-            max_mixed_tokens=min(self.max_mixed_tokens, self.max_step_tokens),
+            max_running=budget.requests,
+            max_step_tokens=budget.tokens,
+            max_mixed_tokens=budget.mixed_tokens,
             max_draft_tokens=self.max_draft_tokens,
             max_waiting=self.max_waiting,
             schedule=self.schedule,
@@ -285,7 +290,8 @@ class EnginePlan:
             f"{self.num_pages} pages of {self.page_size} tokens "
             f"({self.pool_tokens * self.kv_bytes_per_token / 2**20:.0f} MiB of KV at most), "
             f"{cache}, context {self.max_position}, {self.threads} threads, {self.arithmetic}, "
-            f"{self.max_step_tokens} tokens a step, {self.max_mixed_tokens} beside answers, "
+            f"{self.max_running} requests and {self.max_step_tokens} tokens a step, "
+            f"{self.max_mixed_tokens} beside answers, "
             f"{self.max_draft_tokens} guessed, {order}"
         )
 

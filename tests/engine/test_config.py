@@ -26,6 +26,8 @@ from radixchat.tests.engine.test_rope import config as model_config
         ({"kv": "fp8"}, "kv is 'fp8'; it must be one of auto, int8"),
         ({"device": "tpu"}, "device is 'tpu'; it must be one of auto, cpu, cuda"),
         ({"max_step_tokens": 4, "max_running": 8}, "max_step_tokens is 4.*8 or more"),
+        ({"max_mixed_tokens": 4, "max_running": 8}, "max_mixed_tokens is 4.*8 or more"),
+        ({"max_running": 0}, "max_running is 0; it must be 1 or more"),
     ],
 )
 def test_impossible_settings_are_named(settings: dict[str, Any], message: str) -> None:
