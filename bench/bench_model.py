@@ -7,6 +7,7 @@ by `warm_up`.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import click
 
@@ -21,6 +22,17 @@ from radixchat.engine.weights import Checkpoint, load_checkpoint
 _DEFAULT = EngineConfig()  # what a user gets
 
 
+def find_model(name: str) -> Path:
+    """Where an installed model lies; raises click.ClickException that says what to do."""
+    try:
+        path = ModelStore.default().find(name)
+    except ModelLoadError as error:
+        raise click.ClickException(str(error)) from error
+    if path is None:
+        raise click.ClickException(f"{name} is not installed: radixchat models pull {name}")
+    return path
+
+
 def load_model(name: str, config: EngineConfig = _DEFAULT) -> Checkpoint:
     """The checkpoint of an installed model, as an engine with `config` computes with it.
 
@@ -28,10 +40,7 @@ def load_model(name: str, config: EngineConfig = _DEFAULT) -> Checkpoint:
     """
     arithmetic = config.arithmetic()
     try:
-        path = ModelStore.default().find(name)
-        if path is None:
-            raise click.ClickException(f"{name} is not installed: radixchat models pull {name}")
-        return load_checkpoint(path, arithmetic.dtype, arithmetic.weights)
+        return load_checkpoint(find_model(name), arithmetic.dtype, arithmetic.weights)
     except ModelLoadError as error:
         raise click.ClickException(str(error)) from error
 

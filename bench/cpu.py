@@ -21,12 +21,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import click
 
+from radixchat.bench.bench_model import find_model
 from radixchat.bench.cpu_arm import ArmFailed
 from radixchat.bench.cpu_load import FULL, PARTS, QUICK
 from radixchat.bench.cpu_result import LLAMA_CPP, NO_EXACT, as_document, lines
@@ -35,20 +34,7 @@ from radixchat.bench.name_list import name_list
 from radixchat.bench.provenance import facts, machine
 from radixchat.engine.cores import usable_cores
 from radixchat.engine.errors import ModelLoadError
-from radixchat.engine.model_store import DEFAULT_MODEL, ModelStore
-
-
-def find_model(name: str, peers: Sequence[str]) -> Path:
-    """The installed model; raises click.ClickException with what would do."""
-    try:
-        path = ModelStore.default().find(name)
-    except ModelLoadError as error:
-        raise click.ClickException(str(error)) from error
-    if path is None:
-        raise click.ClickException(f"{name} is not installed: radixchat models pull {name}")
-    if path.is_dir() and LLAMA_CPP in peers:
-        raise click.ClickException(f"llama-cpp reads .gguf files, and {name} is a folder")
-    return path
+from radixchat.engine.model_store import DEFAULT_MODEL
 
 
 @click.command(help=__doc__)
@@ -85,7 +71,10 @@ def main(
     load = os.getloadavg()[0]
     effort = QUICK if quick else FULL
     effort = replace(effort, repeats=repeats or effort.repeats)
-    arms = Arms(find_model(model, peers), threads or usable_cores(), peers, peer_python)
+    path = find_model(model)
+    if path.is_dir() and LLAMA_CPP in peers:
+        raise click.ClickException(f"llama-cpp reads .gguf files, and {model} is a folder")
+    arms = Arms(path, threads or usable_cores(), peers, peer_python)
     click.echo(f"{machine()}, load {load:.2f}, seed {seed}, {model}, {arms.threads} threads")
     try:
         result = run(arms, effort, parts, seed)

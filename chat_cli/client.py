@@ -6,27 +6,13 @@ because torch takes more than a second to import.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
-
-# What LocalSettings has, each under the name that it has in ChatSettings.
-SERVICE_SETTINGS = (
-    "model",
-    "page_size",
-    "pool_tokens",
-    "prefix_cache",
-    "eviction",
-    "threads",
-    "device",
-    "weights",
-    "kv",
-    "exact",
-    "database",
-)
 
 
 class ChatClient(Protocol):
@@ -104,5 +90,8 @@ def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClien
 
 
 def _of_the_service(settings: ChatSettings) -> dict[str, Any]:
-    """The fields of LocalSettings."""
-    return {name: getattr(settings, name) for name in SERVICE_SETTINGS}
+    """The fields of LocalSettings, each under the name that it has in the chat's settings."""
+    from radixchat.server.local import LocalSettings
+
+    names = (field.name for field in dataclasses.fields(LocalSettings))
+    return {name: getattr(settings, name) for name in names}
