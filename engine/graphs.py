@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from functools import partial
 
 from radixchat.engine.device_queue import DeviceQueue
 
@@ -49,15 +50,12 @@ class DecodeGraphs:
         return self.sizes[bisect_left(self.sizes, num_rows)]
 
     def capture(self, size: int) -> None:
-        """Make the graph of a size; the largest first, so that others find room in its memory."""
-        self._graph(size)
+        """Make the graph of a size; the largest first, so that others find room in its memory.
+
+        With rows of nobody: the work runs several times, and would sample behind its own tokens.
+        """
+        self._replays[size] = self._queue.capture(partial(self._work, size))
 
     def replay(self, size: int) -> None:
-        """Ask for the step over the first `size` rows."""
-        assert size in self.sizes, size
-        self._graph(size)()
-
-    def _graph(self, size: int) -> Callable[[], None]:
-        if size not in self._replays:
-            self._replays[size] = self._queue.capture(lambda: self._work(size))
-        return self._replays[size]
+        """Ask for the step over the first `size` rows; its graph was made."""
+        self._replays[size]()
