@@ -6,6 +6,7 @@ with another, and every answer has its full length.
 
 from __future__ import annotations
 
+import gc
 import random
 import statistics
 import time
@@ -73,6 +74,8 @@ def measure_engine(
 
     interpreted: by the GPU's kernels, on the CPU.
     """
+    # Graphs and their model hold each other: six engines of an 8B model are more than a GPU has.
+    gc.collect()
     watched = timeline()
     engine = Engine(checkpoint, config, queue=watched.queue, looks_ahead=looks_ahead)
     if interpreted:
