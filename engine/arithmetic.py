@@ -82,7 +82,9 @@ def check_choices(**chosen: str) -> None:
 def _gpu_dtype(weights: str) -> torch.dtype:
     if weights == "fp32":
         return torch.float32
-    return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+    # Before sm_80 torch can emulate bf16, where the matrix units have fp16.
+    native = torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.bfloat16 if native else torch.float16
 
 
 CHOICES = {"device": DEVICES, "weights": WEIGHTS, "kv": KV_FORMATS}
