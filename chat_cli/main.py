@@ -6,6 +6,7 @@ Knows no flag. Nothing that takes long is imported here: `--help` and `--version
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 
@@ -43,6 +44,10 @@ def main() -> None:
     if code >= _SIGNALLED:
         # Told to go: no waiting for the engine's threads, nor for torch to take itself apart.
         os._exit(code)
+    if "triton" in sys.modules:
+        # Its bindings tell of everything that is left of them when Python ends, as of leaks; what
+        # `no_collection` has frozen is.
+        gc.unfreeze()
     sys.exit(code)
 
 

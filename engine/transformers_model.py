@@ -57,7 +57,7 @@ class TransformersDecoder:
         self.config = config
         self._module = module.to(device)
         self._device = device
-        self.row_alignment = ops.ROW_ALIGNMENT
+        self.row_alignment = 1
         # Some families always compute the logits of all rows.
         self._keeps = "logits_to_keep" in inspect.signature(module.forward).parameters
         shape = ops.LayerShape(

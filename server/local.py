@@ -20,7 +20,7 @@ from radixchat.engine.template import ChatTemplate
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.warm_up import warm_up
-from radixchat.engine.weights import Checkpoint, load_checkpoint
+from radixchat.engine.weights import Checkpoint, inspect_checkpoint, load_checkpoint
 from radixchat.server.option_reader import OptionReader
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.service import ChatService
@@ -129,6 +129,8 @@ def load_model(settings: LocalSettings) -> LoadedModel:
             f"model {settings.model!r} is not on this machine; "
             f"fetch it with: radixchat models pull {settings.model}"
         )
+    if path.is_dir():  # a setting that cannot be is told before gigabytes are read
+        config.resolve(inspect_checkpoint(path))
     checkpoint = load_checkpoint(path, arithmetic.dtype, arithmetic.weights)
     tokenizer = (
         Tokenizer.from_directory(path)

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from radixchat.chat_cli.exit_codes import BROKEN_PIPE, ERROR, MEANINGS
 from radixchat.chat_cli.main import cli
 from radixchat.tests.chat_cli.chat_terminal import COMMAND
+from radixchat.tests.tiny_neox import tiny_neox_directory
 
 
 def run(stdout: int, *arguments: str) -> tuple[int, str]:
@@ -88,6 +89,23 @@ def test_no_command() -> None:
 def test_unknown_command() -> None:
     """An unknown command is a usage error."""
     assert CliRunner().invoke(cli, ["chatt"]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_the_end_is_quiet_with_a_model_of_transformers(tmp_path: Path) -> None:
+    """A question is answered, after one note, and what was imported for it leaves no message."""
+    folder = tiny_neox_directory(tmp_path / "neox")
+    with Path(os.devnull).open("w") as nowhere:
+        code, said = run(
+            nowhere.fileno(),
+            *("chat", "-m", str(folder), "--db", str(tmp_path / "c.db"), "--device", "cpu"),
+            *("--threads", "1", "--max-tokens", "4", "--temperature", "0", "Hello"),
+        )
+    assert code == 0
+    notes = [line for line in said.splitlines() if not line.startswith("note: compil")]
+    assert len(notes) == 2, said
+    assert "computed by transformers" in notes[0]
+    assert notes[1].startswith("cached 0/")
 
 
 WRITING = (["--help"], ["--version"], ["chat", "--help"], ["models", "path"], ["models", "list"])
