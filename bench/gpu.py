@@ -12,9 +12,8 @@ First every Triton kernel is compared with the reference in double precision. Th
 measured, bytes and matrix operations a second, and the kernels are timed with events, with a cold
 cache, beside torch's attention and products. Last the engine runs whole: the model of the file, if
 one is named, and a model of 8B's shape with random weights, of which requests decode together.
-With --only checks, ceilings, kernels or engine a part of it. A table and
-bench/results/gpu-<name>.json come out; the exit code is 1 where a kernel is wrong or a goal's floor
-is missed.
+With --only checks, kernels or engine a part of it. A table and bench/results/gpu-<name>.json come
+out; the exit code is 1 where a kernel is wrong or a goal's floor is missed.
 """
 
 from __future__ import annotations
