@@ -6,10 +6,13 @@ Slow by nature, so a few tokens: the kernels have their own tests.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.device_queue import CpuQueue
@@ -21,13 +24,55 @@ from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.driver import answer, greedy, prompt, run, stored_kv
 
 
+class Capturing(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch gives no types
+    """Refuses what CUDA refuses while it captures: to read back, and to bring from the host."""
+
+    REFUSED = frozenset(
+        {
+            torch.ops.aten._local_scalar_dense.default,
+            torch.ops.aten.equal.default,
+            torch.ops.aten.lift_fresh.default,
+            torch.ops.aten.nonzero.default,
+        }
+    )
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What torch does, if it may."""
+        assert func not in self.REFUSED, f"{func} in a graph"
+        if func is torch.ops.aten.index.Tensor:
+            assert all(i is None or i.dtype != torch.bool for i in args[1]), "a count in a graph"
+        return func(*args, **(kwargs or {}))
+
+
+def capturing() -> AbstractContextManager[None]:
+    make: Any = Capturing  # what it is made from has no types
+    capture: AbstractContextManager[None] = make()
+    return capture
+
+
 class EagerQueue(CpuQueue):
     """The CPU, which runs what it is to capture, as a GPU does: with rows of nobody."""
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
         """The work itself."""
-        work()
+        with capturing():
+            work()
         return super().capture(work)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda ones: ones.sum().item(),
+        lambda ones: ones[ones > 0],
+        lambda ones: ones[torch.tensor([0])],
+        lambda ones: torch.equal(ones, ones),
+    ],
+)
+def test_what_a_graph_cannot_hold_is_refused(work: Callable[[torch.Tensor], object]) -> None:
+    """Else the other tests would not see it either."""
+    with pytest.raises(AssertionError, match="in a graph"), capturing():
+        work(torch.ones(2))
 
 
 def gpu_engine(tiny: Checkpoint, kv: str = "auto") -> Engine:
