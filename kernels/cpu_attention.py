@@ -138,8 +138,7 @@ def fold(
 ) -> None:
     """Fold the blocks that were attended in pieces; after all parts of `attend`.
 
-    Parts share the rows; but each may fold them all, as (0, 1), since what they write is the
-    same to the bit.
+    Parts share the rows; each row is folded once, since its first state becomes the sum of all.
     """
     line = 4 * (dim + WIDTH)
     for i in range(len(folds)):

@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
-from radixchat.kernels.cpu_jit import kept
+from radixchat.kernels.cpu_jit import keep
 
 
 def entry(function: Callable[..., None], num_arguments: int) -> Any:
     """The function compiled for so many int64 arguments; its `.address` is what `call` takes."""
     signature = types.void(*[types.int64] * num_arguments)
-    with kept() as options:
-        return numba.cfunc(signature, **options)(function)
+    compiled = CFunc(function, (signature.args, signature.return_type), locals={}, options={})
+    keep(compiled, function)
+    compiled.compile()
+    return compiled
 
 
 @intrinsic

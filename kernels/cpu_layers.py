@@ -42,7 +42,6 @@ from radixchat.kernels.ragged import Ragged
 
 # Numbers of a layer: addresses of fp32 vectors, 0 for none; ROTATES is 0 or 1.
 INPUT_NORM, MIDDLE_NORM, QKV_BIAS, OUT_BIAS, Q_NORM, K_NORM, ROTATES = range(7)
-LAYER_FIELDS = 7
 # Matrices of a layer.
 QKV, OUT, GATE_UP, DOWN = range(4)
 # Numbers of a step. Strides and sizes in bytes where they say so, the rest counts or addresses.
@@ -261,7 +260,7 @@ def _product(
             out, out_stride = step[GATE_UP_AT], 8 * step[INTERMEDIATE]
         if step[ROWS] <= FEW_ROWS:
             x += part * FEW_ROWS * x_stride
-            _norm(step, eps, norm, x, 0, step[ROWS])
+            _norm(step, eps, norm, x, np.int64(0), step[ROWS])
     scratch = step[SCRATCH] + part * step[PART_BYTES]
     arguments = (
         x, x_stride, step[ROWS], matrices[which].ctypes.data, out, out_stride, part,

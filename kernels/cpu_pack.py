@@ -251,9 +251,10 @@ def _lay_nibbles(rows: Any, codes: Any) -> None:
 
 @parallel_jit
 def _widen_all(matrix: Any, num_panels: int, out: int) -> None:
-    depth = matrix[IN_FEATURES]
-    for panel in prange(num_panels):
-        widen(matrix, panel, 0, depth, out + panel * depth * PANEL_BYTES, 0)
+    depth, zero = matrix[IN_FEATURES], np.int64(0)
+    for index in prange(num_panels):
+        panel = np.int64(index)  # Numba's own index is unsigned
+        widen(matrix, panel, zero, depth, out + panel * depth * PANEL_BYTES, zero)
 
 
 def _alike(matrices: Sequence[PackedMatrix]) -> Sequence[PackedMatrix]:

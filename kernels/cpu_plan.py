@@ -90,6 +90,7 @@ def _share(starts: Any, lengths: Any, group: int, num_kv_heads: int, num_parts: 
     folds = np.empty((num_parts, ITEM_FIELDS), dtype=np.int64)
     bounds = np.zeros(num_parts + 1, dtype=np.int64)
     item, fold, states, part, done = 0, 0, 0, 0, 0
+    zero: Any = np.int64(0)  # a literal one would have `_set` compiled once more
     for request in range(len(lengths)):
         start, end = starts[request], starts[request + 1]
         for head in range(num_kv_heads):
@@ -98,7 +99,7 @@ def _share(starts: Any, lengths: Any, group: int, num_kv_heads: int, num_parts: 
                 position = np.int64(lengths[request] - end + row)
                 keys = position + rows
                 tiles = (keys + KEY_TILE - 1) // KEY_TILE
-                first_item, first_tile = item, 0
+                first_item, first_tile = item, zero
                 for tile in range(tiles):
                     cost = min(KEY_TILE, keys - tile * KEY_TILE) * (rows * group + KEY_COST)
                     # A unit belongs to the part in whose stretch its middle lies.
@@ -113,7 +114,7 @@ def _share(starts: Any, lengths: Any, group: int, num_kv_heads: int, num_parts: 
                 _set(items[item], request, head, row, rows, position, first_tile, tiles)
                 item += 1
                 if item > first_item + 1:
-                    _set(folds[fold], request, head, row, rows, position, 0, tiles)
+                    _set(folds[fold], request, head, row, rows, position, zero, tiles)
                     folds[fold, SLOT] = states
                     items[first_item:item, SLOT] = states
                     states += tiles * rows * group

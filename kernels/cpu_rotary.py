@@ -78,9 +78,8 @@ def rotate_store(
         if slots[row] >= 0:
             page, offset = slots[row] // page_size, slots[row] % page_size
             key = qkv + row * qkv_stride + num_heads * dim * 4
-            for head in range(kv_heads):
-                _store(key + head * dim * 4, kv, page, head, offset, True)
-                _store(key + (kv_heads + head) * dim * 4, kv, page, head, offset, False)
+            for i in range(2 * kv_heads):
+                _store(key + i * dim * 4, kv, page, i % kv_heads, offset, i < kv_heads)
 
 
 @jit

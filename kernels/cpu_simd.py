@@ -96,12 +96,6 @@ def load_signed(_context: Any, address: Any) -> Any:
 
 
 @intrinsic
-def load_unsigned(_context: Any, address: Any) -> Any:
-    """16 uint8 numbers."""
-    return _emits(lanes(types.int64), lambda b, at: b.uitofp(_read(b, at, _BYTES), _FLOATS))
-
-
-@intrinsic
 def load_low_nibbles(_context: Any, address: Any) -> Any:
     """The low four bits of 16 bytes."""
 
@@ -127,12 +121,6 @@ def load_high_nibbles(_context: Any, address: Any) -> Any:
 def load_scalar(_context: Any, address: Any) -> Any:
     """One fp32 number, a float32 of Numba."""
     return _emits(types.float32(types.int64), lambda b, at: _read(b, at, _FLOAT))
-
-
-@intrinsic
-def load_everywhere(_context: Any, address: Any) -> Any:
-    """One fp32 number in every lane."""
-    return _emits(lanes(types.int64), lambda b, at: _spread(b, _read(b, at, _FLOAT)))
 
 
 @intrinsic

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from radixchat.kernels import cpu_panels as panels
 from radixchat.kernels.cpu_jit import jit
 from radixchat.kernels.cpu_micro_kernel import CACHE_LINE, prefetch, stay_whole
@@ -123,7 +125,7 @@ def take(
                 source = matrix[CODES] + panel * matrix[CODE_STRIDE] + first * PANEL_BYTES
             else:
                 source = scratch
-                widen(matrix, panel, first, end, source, 0)
+                widen(matrix, panel, first, end, source, np.int64(0))
             for k in range(end - first):
                 number = load_scalar(source + k * PANEL_BYTES + 4 * lane)
                 store_scalar(row + 4 * (first + k), number)

@@ -6,9 +6,10 @@ is loaded, that nothing is left to do. Imports without Numba. Knows no model.
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import fcntl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -26,20 +27,34 @@ def warm_up(report: Callable[[str], None]) -> None:
     from radixchat.kernels import cpu_jit  # Numba is slow to import, and a GPU needs none
 
     folder = cpu_jit.cache_folder()
-    compile_once(None if folder is None else folder / f"complete-{_cpu()}", report)
+    compile_once(None if folder is None else folder / "complete", report)
 
 
 def compile_once(stamp: Path | None, report: Callable[[str], None]) -> None:
-    """As warm_up; stamp: the file that says it has been done, None where nothing is kept."""
+    """As warm_up; stamp: the file that says it has been done, None where nothing is kept.
+
+    Of several processes one compiles, the others wait for it.
+    """
     if stamp is not None and stamp.exists():
         return
     report("compiling kernels for this CPU, once, which may take a minute …")
     began = time.perf_counter()
-    _run_everything()
+    with contextlib.nullcontext() if stamp is None else _alone(stamp.with_suffix(".lock")):
+        if stamp is None or not stamp.exists():
+            _run_everything()
+        if stamp is not None:
+            _leave(stamp)
     where = "; there is no folder to keep them in" if stamp is None else ""
     report(f"compiled in {time.perf_counter() - began:.0f} s{where}")
-    if stamp is not None:
-        _leave(stamp)
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """No other process is within the block; it is left with the process, however that ends."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # no such folder, or a file system without locks
+            fcntl.flock(stack.enter_context(lock.open("w")), fcntl.LOCK_EX)
+        yield
 
 
 def _run_everything() -> None:
@@ -68,14 +83,6 @@ def _run_everything() -> None:
     angles = torch.zeros(1, DIM // 2)
     stack(hidden, angles, angles, pages, ragged([1], [1], [[0]], DIM, 1, "cpu"))
     product(hidden, joined)
-
-
-def _cpu() -> str:
-    """Names the processor as far as compiled code depends on it."""
-    from llvmlite import binding
-
-    name = f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
-    return hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
 
 
 def _leave(stamp: Path) -> None:

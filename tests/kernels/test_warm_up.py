@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from numba.core.dispatcher import Dispatcher
 
 from radixchat.engine.block_formats import SUPPORTED_KINDS, block_sizes
 from radixchat.engine.weights import load_checkpoint
-from radixchat.kernels import ops
+from radixchat.kernels import ops, warm_up
 from radixchat.kernels.warm_up import compile_once
 from radixchat.tests.engine.driver import answer, greedy, make_engine, prompt
 from radixchat.tests.engine.tiny_checkpoints import random_model, write_gguf
@@ -48,11 +51,31 @@ def test_where_nothing_can_be_kept_it_says_so(tmp_path: Path) -> None:
     assert len(lines) == 6
 
 
+def test_of_two_processes_one_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other has said that it takes long, waits, and finds everything compiled."""
+    runs, lines = list[None](), list[str]()
+    monkeypatch.setattr(warm_up, "_run_everything", lambda: runs.append(None))
+    stamp = tmp_path / "stamp"
+    other = threading.Thread(target=warm_up.compile_once, args=(stamp, lines.append))
+    with stamp.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other.start()
+        other.join(0.2)
+        assert other.is_alive()
+        assert len(lines) == 1
+        stamp.touch()
+    other.join(10)
+    assert len(lines) == 2
+    assert not runs
+
+
 def test_nothing_is_left_to_compile_for_a_real_model(tmp_path: Path) -> None:
     """Weights in every format, both KV formats, one thread and two, prompts and decoding."""
     compile_once(None, lambda _: None)
     before = compiled()
     assert len(before) > 5
+    # A second one is compiled in vain, for a number that is known beforehand or unsigned.
+    assert {name: kinds for name, kinds in before.items() if len(kinds) > 1} == {}
     tokens = [token % 96 for token in prompt(40)]
     model = random_model("qwen2", intermediate_size=160)
     model.save_pretrained(tmp_path / "folder")
