@@ -93,6 +93,9 @@ def _model_config(path: Path, architecture: str, described: Any) -> ModelConfig:
         return value
 
     heads, hidden = integer("num_attention_heads"), integer("hidden_size")
+    kv_heads = getattr(described, "num_key_value_heads", None)
+    if kv_heads is None:
+        kv_heads = 1 if getattr(described, "multi_query", False) else heads
     positions = integer("max_position_embeddings")
     return ModelConfig(
         architecture=architecture,
@@ -100,7 +103,7 @@ def _model_config(path: Path, architecture: str, described: Any) -> ModelConfig:
         hidden_size=hidden,
         intermediate_size=getattr(described, "intermediate_size", None) or 4 * hidden,
         num_heads=heads,
-        num_kv_heads=getattr(described, "num_key_value_heads", None) or heads,
+        num_kv_heads=kv_heads,
         head_dim=getattr(described, "head_dim", None) or hidden // heads,
         vocab_size=integer("vocab_size"),
         max_position=min([positions, *_fixed_lengths(described)]),

@@ -143,13 +143,25 @@ def load_transformers(path: Path, dtype: torch.dtype) -> tuple[ModelConfig, Any]
                 output_loading_info=True,
             )
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelLoadError(f"{path}: transformers cannot load this model: {first}") from error
+        raise ModelLoadError(
+            f"{path}: transformers cannot load this model: {_first_line(error)}"
+        ) from error
     lacking = sorted(found["missing_keys"])
     if lacking:
         raise ModelLoadError(f"{path}: of its weights {len(lacking)} are missing: {lacking[0]} …")
-    TransformersDecoder(config, module.eval(), threads=1).probe()
+    decoder = TransformersDecoder(config, module.eval(), threads=1)
+    try:
+        decoder.probe()
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        raise ModelLoadError(
+            f"{config.architecture} is not supported: it fails on a few tokens: "
+            f"{_first_line(error)}"
+        ) from error
     return config, module
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

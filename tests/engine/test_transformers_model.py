@@ -36,6 +36,12 @@ FAMILIES: dict[str, Callable[[], Any]] = {
     "gemma": lambda: transformers.GemmaConfig(
         **SMALL, intermediate_size=64, num_key_value_heads=1, head_dim=16
     ),
+    "gpt_bigcode": lambda: transformers.GPTBigCodeConfig(
+        vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=128
+    ),
+    "mixtral": lambda: transformers.MixtralConfig(
+        **SMALL, intermediate_size=64, num_key_value_heads=2, num_local_experts=4
+    ),
     "phi": lambda: transformers.PhiConfig(**SMALL, intermediate_size=64),
     "stablelm": lambda: transformers.StableLmConfig(
         **SMALL, intermediate_size=64, num_key_value_heads=2
@@ -106,6 +112,18 @@ def test_what_attention_cannot_give_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(ModelLoadError, match=r"max_position_embeddings is None|interface"):
         load_transformers(saved(tmp_path / "bloom", alibi), torch.float32)
+
+
+def test_a_module_that_fails_is_refused(tmp_path: Path) -> None:
+    """Where its values contradict each other, transformers says so no sooner."""
+    folder = saved(
+        tmp_path,
+        transformers.GPTJConfig(
+            vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=128, rotary_dim=64
+        ),
+    )
+    with pytest.raises(ModelLoadError, match="GPTJForCausalLM is not supported: it fails on a few"):
+        load_transformers(folder, torch.float32)
 
 
 def test_a_folder_that_transformers_cannot_load(tmp_path: Path) -> None:
