@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from transformers.utils import chat_template_utils
 
+from radixchat.engine import template_sandbox
 from radixchat.server import rows
 from radixchat.server.local import LocalSettings, open_service
 from radixchat.server.protocol import MissReport, OutputTextDelta, ResponseDone
@@ -155,7 +155,7 @@ def test_a_date_in_the_template(
 ) -> None:
     """The day has changed between two turns: the template, in the head, at the date."""
     model = with_template(Path(settings.model), tmp_path / "dated", DATED)
-    monkeypatch.setattr(chat_template_utils, "datetime", Clock)
+    monkeypatch.setattr(template_sandbox, "datetime", Clock)
 
     async def body(service: ChatService) -> None:
         conversation = await service.create_conversation()

@@ -201,9 +201,9 @@ def test_a_cancelled_task_leaves_the_conversation_usable(
         conversation = await service.create_conversation()
         task = asyncio.create_task(finish(service.send(conversation, "cancelled", LONG)))
         await asyncio.sleep(delay)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        if task.cancel():  # else the answer was quicker
+            with pytest.raises(asyncio.CancelledError):
+                await task
         done = await finish(service.send(conversation, "still here", GREEDY))
         assert done.status in {"incomplete", "completed"}
 
