@@ -23,6 +23,8 @@ from radixchat.kernels.attention_work import (
     WorkShape,
     plan_work,
 )
+from radixchat.kernels.kv_pages import KVPages
+from radixchat.kernels.layers import LayerShape
 from radixchat.kernels.ragged import Ragged
 
 # Keys of a part in exact mode, at absolute positions: as the tiles of the CPU's attention.
@@ -46,6 +48,12 @@ class AttentionShape:
     page_size: int
     dtype: torch.dtype
     kv_dtype: torch.dtype
+
+    @classmethod
+    def of(cls, shape: LayerShape, dtype: torch.dtype, pages: KVPages) -> AttentionShape:
+        """That of layers over those pages; dtype: of the layers' rows."""
+        heads, page_size = (shape.num_heads, shape.num_kv_heads), pages.layer(0).page_size
+        return cls(*heads, shape.head_dim, page_size, dtype, pages.k.dtype)
 
     @property
     def group(self) -> int:
@@ -160,6 +168,28 @@ class AttentionWork:
 
     def _programs(self, work: WorkList) -> int:
         return len(work.starts) - 1 if self._limits.fixed or len(work.items) else 0
+
+
+class GrowingWork:
+    """The work of steps of any shape, in tensors for the largest step so far."""
+
+    def __init__(self, *, exact: bool = False) -> None:
+        self._exact = exact
+        self._work: AttentionWork | None = None
+        self._max_rows = self._max_requests = 0
+
+    def fill(self, shape: AttentionShape, device: str, step: Ragged, rows: int) -> AttentionWork:
+        """The work of a step of so many rows, filled; the same object as long as it has room."""
+        work, requests = self._work, step.num_requests
+        grows = rows > self._max_rows or requests > self._max_requests
+        if work is None or grows or shape != work.shape:
+            # Doubling: a few steps make it as large as it will ever be.
+            self._max_rows = max(rows, 2 * self._max_rows)
+            self._max_requests = max(requests, 2 * self._max_requests)
+            limits = StepLimits(self._max_rows, self._max_requests, cascade=False)
+            work = self._work = AttentionWork(shape, limits, device, exact=self._exact)
+        work.fill(step, rows)
+        return work
 
 
 def _processors(device: str) -> int:

@@ -14,7 +14,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from radixchat.kernels import triton_attention, triton_linear
-from radixchat.kernels.attention_buffers import AttentionShape, AttentionWork, StepLimits
+from radixchat.kernels.attention_buffers import (
+    AttentionShape,
+    AttentionWork,
+    GrowingWork,
+    StepLimits,
+)
 from radixchat.kernels.attention_work import SharedPrefix
 from radixchat.kernels.kv_pages import KVLayer, KVPages
 from radixchat.kernels.layers import LayerShape, LayerWeights
@@ -30,13 +35,13 @@ class PlannedLayers:
     def __init__(
         self, shape: LayerShape, layers: Sequence[LayerWeights], work: AttentionWork
     ) -> None:
-        self._work = work
+        self.work = work
         linear = triton_linear.linear if work.exact else functional.linear
         self._layers = TritonLayers(shape, layers, linear, self._attend)
 
     def plan(self, step: Ragged, num_rows: int, shared: Sequence[SharedPrefix] = ()) -> None:
         """Plan the step that is run next, of num_rows rows with its padding."""
-        self._work.fill(step, num_rows, shared)
+        self.work.fill(step, num_rows, shared)
 
     def __call__(
         self, hidden: Tensor, cos: Tensor, sin: Tensor, pages: KVPages, step: Ragged
@@ -46,7 +51,7 @@ class PlannedLayers:
 
     def _attend(self, query: Tensor, kv: KVLayer, step: Ragged) -> Tensor:
         output = torch.empty(query.shape, dtype=query.dtype, device=query.device)
-        triton_attention.attend(query, kv, step.page_tables, self._work, output)
+        triton_attention.attend(query, kv, step.page_tables, self.work, output)
         return output
 
 
@@ -59,21 +64,17 @@ class GpuLayers:
         self._shape = shape
         self._layers = layers
         self.exact = exact
-        self._planned: PlannedLayers | None = None  # of the largest step so far
-        self._max_rows = self._max_requests = 0
+        self._growing = GrowingWork(exact=exact)
+        self._planned: PlannedLayers | None = None
 
     def __call__(
         self, hidden: Tensor, cos: Tensor, sin: Tensor, pages: KVPages, step: Ragged
     ) -> Tensor:
         """As LayerStack."""
-        rows = hidden.shape[0]
-        if self._planned is None or rows > self._max_rows or step.num_requests > self._max_requests:
-            # Doubling: a few steps make it as large as it will ever be.
-            self._max_rows = max(rows, 2 * self._max_rows)
-            self._max_requests = max(step.num_requests, 2 * self._max_requests)
-            limits = StepLimits(self._max_rows, self._max_requests, cascade=False)
-            self._planned = self._with_work(pages, limits)
-        self._planned.plan(step, rows)
+        device = str(pages.k.device)
+        work = self._growing.fill(self._attention(pages), device, step, hidden.shape[0])
+        if self._planned is None or self._planned.work is not work:
+            self._planned = PlannedLayers(self._shape, self._layers, work)
         return self._planned(hidden, cos, sin, pages, step)
 
     def planned(self, pages: KVPages, max_rows: int, *, cascade: bool) -> PlannedLayers:
@@ -82,13 +83,10 @@ class GpuLayers:
         cascade: plans may have shared prefixes, at the price of a launch that has no work where
         there are none.
         """
-        return self._with_work(pages, StepLimits(max_rows, max_rows, fixed=True, cascade=cascade))
+        limits = StepLimits(max_rows, max_rows, fixed=True, cascade=cascade)
+        device = str(pages.k.device)
+        work = AttentionWork(self._attention(pages), limits, device, exact=self.exact)
+        return PlannedLayers(self._shape, self._layers, work)
 
-    def _with_work(self, pages: KVPages, limits: StepLimits) -> PlannedLayers:
-        kv = pages.layer(0)
-        shape, dtype = self._shape, self._layers[0].input_norm.dtype
-        attention = AttentionShape(
-            shape.num_heads, shape.num_kv_heads, shape.head_dim, kv.page_size, dtype, kv.k.dtype
-        )
-        work = AttentionWork(attention, limits, str(kv.k.device), exact=self.exact)
-        return PlannedLayers(shape, self._layers, work)
+    def _attention(self, pages: KVPages) -> AttentionShape:
+        return AttentionShape.of(self._shape, self._layers[0].input_norm.dtype, pages)
