@@ -18,9 +18,16 @@ from typing import Any
 
 import numba
 from llvmlite import binding
-from numba.core.caching import FunctionCache
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    _CacheLocator,
+    _SourceFileBackedLocatorMixin,
+)
 
 SOURCES = "cpu_*.py"
+# A file in the folder: it has everything, so that it may be read-only, as in an image.
+COMPLETE = "complete"
 
 
 def jit(function: Callable[..., Any]) -> Any:
@@ -42,51 +49,64 @@ def _compile(function: Callable[..., Any], parallel: bool) -> Any:
 
 def keep(compiled: Any, function: Callable[..., Any]) -> None:
     """Have Numba keep on disk what it will compile of a function, if there is a folder for it."""
-    folder = cache_folder()
-    if folder is None:
-        return
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
-    try:
-        # As `cache=True` does, but for what happens to files.
-        compiled._cache = _KernelCache(FunctionCache(function))
-    finally:
-        numba.config.CACHE_DIR = before
+    if cache_folder() is not None:
+        compiled._cache = _KernelCache(function)  # as `cache=True` does with Numba's own
 
 
-class _KernelCache:
+class _KernelLocator(_SourceFileBackedLocatorMixin, _CacheLocator):
+    """Where Numba keeps a kernel: all in one folder, which exists, and need not be writable."""
+
+    def __init__(self, function: Callable[..., Any], path: str) -> None:
+        self._py_file = path
+        self._lineno = function.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        """The folder."""
+        return str(cache_folder())
+
+    def ensure_cache_path(self) -> None:
+        """Numba would look for another folder if it could not write to this one."""
+
+
+class _KernelFiles(CompileResultCacheImpl):
+    _locator_classes = (_KernelLocator,)
+
+
+class _KernelCache(FunctionCache):
     """What one function was compiled to, in Numba's files; without them it is compiled again.
 
     A file that a power cut has damaged, or a full disk, is said and stops nobody: Numba would
     raise from the first call of a kernel, at every start.
     """
 
-    def __init__(self, cache: Any) -> None:
-        self._cache = cache
+    _impl_class = _KernelFiles
 
-    def load_overload(self, signature: Any, context: Any) -> Any:
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was kept for the signature, None if nothing was."""
         try:
-            return self._cache.load_overload(signature, context)
+            return super().load_overload(sig, target_context)
         except Exception as error:  # noqa: BLE001 - pickle and LLVM raise many kinds
-            folder = self._cache.cache_path
-            warnings.warn(f"a kernel kept in {folder} cannot be read: {error!r}", stacklevel=1)
+            place = self.cache_path
+            warnings.warn(f"a kernel kept in {place} cannot be read: {error!r}", stacklevel=1)
             with contextlib.suppress(OSError):
-                self._cache.flush()  # else what is damaged is found again
+                self.flush()  # else what is damaged is found again
             return None
 
-    def save_overload(self, signature: Any, compiled: Any) -> None:
+    def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled for the signature."""
         try:
-            self._cache.save_overload(signature, compiled)
+            super().save_overload(sig, data)
         except OSError as error:
-            folder = self._cache.cache_path
-            warnings.warn(f"no kernel can be kept in {folder}: {error.strerror}", stacklevel=1)
+            place = self.cache_path
+            warnings.warn(f"no kernel can be kept in {place}: {error.strerror}", stacklevel=1)
 
 
 @functools.cache
 def cache_folder() -> Path | None:
-    """Where compiled kernels are kept: beside their sources or in the user's cache; or nowhere."""
+    """Where compiled kernels are kept: beside their sources or in the user's cache; or nowhere.
+
+    It can be written to, or is complete.
+    """
     name = f"cpu-kernels-{_fingerprint()}"
     places = [Path(__file__).resolve().parent / "__pycache__"]
     with contextlib.suppress(RuntimeError):  # a user without a home
@@ -98,14 +118,17 @@ def cache_folder() -> Path | None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK):
+        if os.access(folder, os.W_OK) or (folder / COMPLETE).exists():
             return folder
     return None
 
 
 def _fingerprint() -> str:
-    processor = f"{binding.get_host_cpu_name()} {binding.get_host_cpu_features().flatten()}"
-    digest = hashlib.blake2b(f"{numba.__version__} {processor}".encode(), digest_size=8)
+    target = (
+        numba.__version__, numba.config.CPU_NAME, numba.config.CPU_FEATURES,
+        binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(),
+    )  # fmt: skip
+    digest = hashlib.blake2b(repr(target).encode(), digest_size=8)
     for path in sorted(Path(__file__).resolve().parent.glob(SOURCES)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -15,27 +15,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils
-from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic
 
 from radixchat.kernels.cpu_panels import INT4, INT8, PANEL_BYTES, UINT4
-from radixchat.kernels.cpu_simd import LANE_BYTES, WIDTH
+from radixchat.kernels.cpu_simd import HAS_AVX512, LANE_BYTES, WIDTH
 
-# Numba compiles for this machine unless NUMBA_CPU_FEATURES says for which.
-_FEATURES = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
-_HAS_AVX512 = "+avx512f" in _FEATURES.split(",")
 # A tile of fp32 weights. 32 registers of 16 lanes hold 24 sums and 4 weights (260 GFLOP/s on a
 # core of 4.1 GHz, its peak); 16 registers of 8 lanes 8 sums and 4 weights (120 GFLOP/s with the
 # same core's AVX2, 64 with three rows, whose sums do not stay in registers).
-TALL = 6 if _HAS_AVX512 else 2
-WIDE = 2 if _HAS_AVX512 else 1
+TALL = 6 if HAS_AVX512 else 2
+WIDE = 2 if HAS_AVX512 else 1
 PAIR = 2
 # Rows for which codes are widened in registers, beside sums, scales and minima; and rows up to
 # which reading the codes again is faster than widening them in scratch.
-FEW = 8 if _HAS_AVX512 else 2
-READ_ROWS = 16 if _HAS_AVX512 else 2
+FEW = 8 if HAS_AVX512 else 2
+READ_ROWS = 16 if HAS_AVX512 else 2
 STEP = 4  # inputs between two prefetches: a cache line of uint4 codes, two of int8
 
 CACHE_LINE = 64
@@ -48,7 +44,7 @@ _NUMBERS = types.int64
 
 def wide_of(rows: int) -> int:
     """Panels at once for few rows: sums, scales and minima of all are to stay in registers."""
-    if not _HAS_AVX512:
+    if not HAS_AVX512:
         return 1
     return 3 if rows == 1 else 2 if rows <= 4 else 1
 

@@ -15,18 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from radixchat.kernels.cpu_bytes import fetch
 from radixchat.kernels.cpu_jit import jit
-from radixchat.kernels.cpu_simd import LANE_BYTES, WIDTH
+from radixchat.kernels.cpu_simd import HAS_AVX512, LANE_BYTES, WIDTH
 
 # 6 x 4 accumulators, 4 vectors and a broadcast number are 29 of AVX-512's 32 registers; with
 # AVX2 (16 registers of half the width) or NEON (32 of a quarter) 6 x 1 is what fits.
-VECTORS = 4 if binding.get_host_cpu_features().get("avx512f") else 1
+VECTORS = 4 if HAS_AVX512 else 1
 MOST_ROWS = 6
 # Keys between what `mix` reads and what it has fetched: 64 take as long as memory needs.
 AHEAD = 64

@@ -12,13 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import config, njit, types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.core.datamodel import models
 from numba.extending import intrinsic, register_model
 
 WIDTH = 16
 LANE_BYTES = 4 * WIDTH
+# Numba compiles for this machine unless NUMBA_CPU_FEATURES says for which.
+_FEATURES = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
+HAS_AVX512 = "+avx512f" in _FEATURES.split(",")
 
 _FLOAT, _INT, _BYTE = ir.FloatType(), ir.IntType(32), ir.IntType(8)
 _FLOATS, _INTS = ir.VectorType(_FLOAT, WIDTH), ir.VectorType(_INT, WIDTH)

@@ -27,7 +27,7 @@ def warm_up(report: Callable[[str], None]) -> None:
     from radixchat.kernels import cpu_jit  # Numba is slow to import, and a GPU needs none
 
     folder = cpu_jit.cache_folder()
-    compile_once(None if folder is None else folder / "complete", report)
+    compile_once(None if folder is None else folder / cpu_jit.COMPLETE, report)
 
 
 def compile_once(stamp: Path | None, report: Callable[[str], None]) -> None:

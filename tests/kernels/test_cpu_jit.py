@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import warnings
 from pathlib import Path
@@ -102,6 +103,20 @@ def test_without_a_folder_beside_them_the_user_has_one(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", homeless)
     assert find() is None
+
+
+def test_a_complete_folder_may_be_read_only(
+    sources: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As in an image that runs as another user; one that lacks something is left alone."""
+    (sources / "__pycache__").unlink()
+    folder = find()
+    assert folder is not None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "access", lambda path, _: path != folder)
+    assert find() not in (folder, None)
+    (folder / cpu_jit.COMPLETE).touch()
+    assert find() == folder
 
 
 def homeless() -> Any:
