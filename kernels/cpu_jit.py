@@ -118,7 +118,7 @@ def cache_folder() -> Path | None:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK) or (folder / COMPLETE).exists():
+        if os.access(folder, os.W_OK) or os.access(folder / COMPLETE, os.R_OK):
             return folder
     return None
 
