@@ -13,7 +13,7 @@ def warm_up(config: EngineConfig, report: Callable[[str], None]) -> None:
 
     Without a call the first step does it and says nothing. Raises ConfigError as resolving does.
     """
-    arithmetic = config.arithmetic()
-    # Elsewhere Triton compiles what a batch needs, or torch brings its own.
-    if arithmetic.device == "cpu" and arithmetic.exact:
+    # Without exactness, too, INT8 weights and models of transformers run compiled code. Elsewhere
+    # Triton compiles what a batch needs.
+    if config.arithmetic().device == "cpu":
         ops.warm_up(report)
