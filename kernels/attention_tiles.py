@@ -55,14 +55,17 @@ def tile_choice(
         keys = max(16, min(64, 8192 // size))
         tiles = AttentionTiles(max(64, least), keys, num_warps=8, num_stages=5, programs=1)
         return TileChoice(tiles, tiles)
-    return TileChoice(_narrow(size, least), _wide(size, least, kv_dtype))
+    return TileChoice(_narrow(size, least, kv_dtype), _wide(size, least, kv_dtype))
 
 
-def _narrow(size: int, rows: int) -> AttentionTiles:
+def _narrow(size: int, rows: int, kv_dtype: torch.dtype) -> AttentionTiles:
     # Page numbers are loaded before what they point to and take half of the pipeline's stages: 5
     # keep two tiles of K and V under way. Three programs a multiprocessor so have 96 KiB under way
     # in bf16 and 48 in INT8, where memory's latency asks for 29 (4.8 TB/s times 0.8 us over 132).
-    # At 64 and 128 dimensions they take 96 to 159 registers and spill none; twice the keys spill.
+    # At 64 and 128 dimensions they take 96 to 159 registers and spill none; twice the keys spill,
+    # and so do 64 INT8 keys of 64 dimensions with Triton 3.7: of half as many, four programs.
+    if kv_dtype == torch.int8 and size <= 64:
+        return AttentionTiles(rows, 32, 4, 5, programs=4)
     return AttentionTiles(rows, max(16, min(128, 4096 // size)), 4, 5, programs=3)
 
 
