@@ -33,27 +33,38 @@ def warm_up(report: Callable[[str], None]) -> None:
 def compile_once(stamp: Path | None, report: Callable[[str], None]) -> None:
     """As warm_up; stamp: the file that says it has been done, None where nothing is kept.
 
-    Of several processes one compiles, the others wait for it.
+    Of several processes one compiles; the others wait for it, and say that instead.
     """
     if stamp is not None and stamp.exists():
         return
-    report("compiling kernels for this CPU, once, which may take a minute …")
+    with contextlib.nullcontext() if stamp is None else _alone(stamp.with_suffix(".lock"), report):
+        if stamp is not None and stamp.exists():
+            report("another process has compiled the kernels for this CPU")
+            return
+        _compile(stamp, report)
+
+
+def _compile(stamp: Path | None, report: Callable[[str], None]) -> None:
+    report("compiling kernels for this CPU, once, which takes about half a minute …")
     began = time.perf_counter()
-    with contextlib.nullcontext() if stamp is None else _alone(stamp.with_suffix(".lock")):
-        if stamp is None or not stamp.exists():
-            _run_everything()
-        if stamp is not None:
-            _leave(stamp)
+    _run_everything()
+    if stamp is not None:
+        _leave(stamp)
     where = "; there is no folder to keep them in" if stamp is None else ""
     report(f"compiled in {time.perf_counter() - began:.0f} s{where}")
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _alone(lock: Path, report: Callable[[str], None]) -> Iterator[None]:
     """No other process is within the block; it is left with the process, however that ends."""
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # no such folder, or a file system without locks
-            fcntl.flock(stack.enter_context(lock.open("w")), fcntl.LOCK_EX)
+            file = stack.enter_context(lock.open("w"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                report("another process is compiling kernels for this CPU: waiting for it …")
+                fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
