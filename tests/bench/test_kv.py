@@ -12,7 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 from radixchat.bench.bench_model import random_tokens
-from radixchat.bench.kv import KVResult, as_document, compare, lines, main, session_load
+from radixchat.bench.kv import (
+    JUDGED_TOKENS,
+    KVResult,
+    as_document,
+    compare,
+    lines,
+    main,
+    session_load,
+)
 from radixchat.bench.kv_chats import chat_windows
 from radixchat.bench.kv_run import KVArm, SessionLoad, run_arm
 from radixchat.bench.trace_item import TraceError
@@ -96,11 +104,13 @@ def arm(kv: str, bytes_per_token: int, sessions: int, *losses: float) -> KVArm:
 
 def test_goals_are_judged_by_16_bits_and_by_the_plain_perplexity() -> None:
     """M5: .516 of the bytes, at most .1 of perplexity, 1.9 times the sessions."""
-    plain, int8 = arm("fp32", 256, 6, 1.0, 2.0), arm("int8", 66, 24, 1.0, 2.02)
+    enough = JUDGED_TOKENS // 2
+    plain = arm("fp32", 256, 6, *[1.0, 2.0] * enough)
+    int8 = arm("int8", 66, 24, *[1.0, 2.02] * enough)
     result = KVResult(plain, int8, half_bytes_per_token=128, half_sessions=12)
     assert [each.reached for each in result.verdicts()] == ["floor", "floor", "floor"]
     assert list(result.loss_changes) == pytest.approx([0.01, 0.02])
-    worse = replace(result, int8=arm("int8", 68, 22, 1.5, 2.5))
+    worse = replace(result, int8=arm("int8", 68, 22, *[1.5, 2.5] * enough))
     assert [each.reached for each in worse.verdicts()] == ["missed", "missed", "missed"]
     document = json.loads(json.dumps(as_document(result)))
     assert document["bytes_to_16_bits"] == pytest.approx(0.5156, abs=1e-4)
@@ -108,6 +118,15 @@ def test_goals_are_judged_by_16_bits_and_by_the_plain_perplexity() -> None:
     table = [" ".join(line.split()) for line in lines(result)]
     assert "int8 66 4.5267 24" in table
     assert "16 bits 128 12 (computed)" in table
+    assert sum(line.startswith("M5 ") for line in table) == 3
+
+
+def test_a_short_text_judges_nothing_and_says_why() -> None:
+    """However bad its numbers are: a token fewer than are needed."""
+    losses = [1.0] * (JUDGED_TOKENS - 1)
+    result = KVResult(arm("fp32", 256, 6, *losses), arm("int8", 250, 6, *losses), 128, 12)
+    assert result.verdicts() == []
+    assert any("judged on fewer than 4,096 tokens" in line for line in lines(result))
 
 
 def test_the_pool_has_room_for_what_it_says(tiny: Checkpoint) -> None:
@@ -118,14 +137,14 @@ def test_the_pool_has_room_for_what_it_says(tiny: Checkpoint) -> None:
 
 def test_the_command_ends_with_json(tiny_path: Path, tmp_path: Path) -> None:
     """A table, the goals, one object; heads of 16 numbers miss the bytes, and it fails."""
-    chats = chat_file(tmp_path, 300, 300)
-    arguments = [chats, "--json", "--model", str(tiny_path), "--window", "200", "--tokens", "300"]
+    chats = chat_file(tmp_path, *[300] * 22)
+    arguments = [chats, "--json", "--model", str(tiny_path), "--window", "200", "--tokens", "4100"]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 1, done.output
-    assert "Error: below the floor: M5" in done.stderr
+    assert "Error: INT8 KV is below the floor: bytes to 16 bits" in done.stderr
     document = json.loads(done.stdout.splitlines()[-1])
     assert document["bench"] == "kv"
-    assert document["predicted_tokens"] == 300
+    assert document["predicted_tokens"] == 4100
     assert document["bytes_to_16_bits"] == (16 + 2) / 32
     assert document["arms"].keys() == {"fp32", "int8"}
     assert [each["goal"] for each in document["goals"]] == ["M5"] * 3
@@ -135,7 +154,7 @@ def test_the_command_ends_with_json(tiny_path: Path, tmp_path: Path) -> None:
     ("answer", "says"),
     [
         (None, "cannot be read"),
-        (20, "has no chat of 1024 tokens or more"),
+        (20, "has no chat of 1024 tokens or more, which is half of --window"),
         (2100, "the prompt has 2048 tokens"),
     ],
 )
