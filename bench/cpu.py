@@ -10,10 +10,10 @@ eight together; nothing is guessed. Prefill: a new prompt up to its first token.
 is measured too, and says how much faster a decode step could be.
 
 The peer llama-cpp is llama-cpp-python's low-level interface with its own defaults; it may live in
-another environment (--peer-python). The peer no-exact is ours without exactness. With a peer the
-exit code is 1 where a goal's floor is missed. Times depend on what else the machine does: its load
-average comes first. With the default model on two cores it takes about four minutes, with --quick
-a quarter of a minute.
+another environment (--peer-python). The peer no-exact is the product with --no-exact: torch's own
+arithmetic, on a GGUF's weights unpacked to fp32. With a peer the exit code is 1 where a goal's
+floor is missed. Times depend on what else the machine does: its load average comes first. With the
+default model on two cores it takes about four minutes, with --quick half a minute.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -18,6 +19,7 @@ from radixchat.bench.cpu_goals import (
 from radixchat.bench.cpu_load import Load
 
 OURS, NO_EXACT, LLAMA_CPP = "ours", "no-exact", "llama-cpp"
+TEXT_WIDTH = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,11 @@ def lines(result: CpuResult) -> Iterator[str]:
         rest = "".join(f"{starts.get(name, ''):>11}{'':7}" for name in others)
         yield f"{'start to token, s':<20}{starts[OURS]:>9}{rest}".rstrip()
     yield ""
-    yield f"Memory: {result.bandwidth / 1e9:.1f} GB/s, read by all threads together. What a decode"
-    yield "step has to read is all weights, once, and the KV of each answer; the share is ours."
+    yield from textwrap.wrap(
+        f"Memory: {result.bandwidth / 1e9:.1f} GB/s, read by all threads together. What a decode"
+        " step has to read is all weights, once, and the KV of each answer; the share is ours.",
+        TEXT_WIDTH,
+    )
 
 
 def _rates(result: CpuResult, load: Load, others: list[str]) -> str:

@@ -41,7 +41,7 @@ class Check:
 
     def line(self) -> str:
         """For the table."""
-        return f"  {self.name:<64}{self.error:>10.1e}  {'ok' if self.passed else 'WRONG'}"
+        return f"  {self.name:<72}{self.error:>10.1e}  {'ok' if self.passed else 'WRONG'}"
 
 
 def relative_error(result: Tensor, expected: Tensor) -> float:
