@@ -34,3 +34,4 @@ $(STAMP): pyproject.toml constraints.txt
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf kernels/__pycache__/cpu-kernels-*

@@ -39,9 +39,9 @@ The answer goes to standard output, everything else to standard error. Ctrl-C st
 keeps what is there; a second within two seconds leaves.
 
 Every flag and every setting of -o can be given by a variable RADIXCHAT_<FLAG>
-(RADIXCHAT_TOP_P=0.8) or in config.toml (top_p = 0.8). A flag wins over a variable, a variable
-over the file. config.toml lies in RADIXCHAT_CONFIG_DIR, or else in the platform's configuration
-folder (Linux: ~/.config/radixchat).
+(RADIXCHAT_TOP_P=0.8; RADIXCHAT_EXACT=false is --no-exact) or in config.toml (top_p = 0.8). A flag
+wins over a variable, a variable over the file. config.toml lies in RADIXCHAT_CONFIG_DIR, or else in
+the platform's configuration folder (Linux: ~/.config/radixchat).
 """
 
 
@@ -96,7 +96,11 @@ _MODEL = options(
         show_default=True,
         help="Which prompts a full cache forgets first.",
     ),
-    count("--threads", show_default="all cores", help="CPU threads."),
+    count(
+        "--threads",
+        show_default="all cores",
+        help="CPU threads; more than there are cores is slow.",
+    ),
     option(
         "--device",
         type=click.Choice(DEVICES),
@@ -122,7 +126,8 @@ _MODEL = options(
         "--exact/--no-exact",
         default=None,
         show_default="exact on the CPU",
-        help="The same tokens give the same bits, cached or not, alone or beside others.",
+        help="The same tokens give the same bits, cached or not, alone or beside others. On the CPU"
+        " --no-exact is for comparison: torch's own arithmetic, several times slower.",
     ),
 )
 _OUTPUT = options(
