@@ -33,8 +33,6 @@ class Decoder:
         """exact, threads, compiled, device: as in `ops.layer_stack`."""
         self.config = config
         self._exact, self._device = exact, device
-        self._embedding = tensors["embed_tokens.weight"]
-        self._head = self._embedding if config.tied_embeddings else tensors["lm_head.weight"]
         self._norm = _vector(tensors, "norm.weight")
         layers = [layer_weights(config, tensors, i) for i in range(config.num_layers)]
 
@@ -50,6 +48,14 @@ class Decoder:
 
         self.layers, self._first_layer = stack(layers), stack(layers[:1])
         self.row_alignment = self.layers.row_alignment
+        self._embedding = tensors["embed_tokens.weight"]
+        head = self._embedding if config.tied_embeddings else tensors["lm_head.weight"]
+        if exact and device == "cpu" and self.row_alignment == 1 and isinstance(head, Tensor):
+            # torch's product of some widths has other bits with four of its threads or more, and
+            # their number is the whole process's.
+            head = ops.pack_fp32(head)
+            self._embedding = head if config.tied_embeddings else self._embedding
+        self._head = head
         cos, sin = rotary_tables(config, num_positions)
         self._cos = cos.to(self._norm.device, self._norm.dtype)
         self._sin = sin.to(self._norm.device, self._norm.dtype)

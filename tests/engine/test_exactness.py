@@ -6,7 +6,7 @@ Forward passes alone, on two layers as wide as the default model's.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -177,6 +177,23 @@ def test_compiled_arithmetic_is_torchs_to_rounding(weights: str, kv_dtype: torch
     # An INT8 code may be the next one where rounding decides, and then shows in what follows.
     tolerance = 2e-4 if kv_dtype == torch.float32 else 5e-2
     torch.testing.assert_close(compiled.logits, plain.logits, atol=tolerance, rtol=tolerance)
+
+
+def test_torch_s_threads_change_nothing() -> None:
+    """Another engine may set their number while this one runs; odd widths of a head feel it."""
+    tensors = dict(narrow_checkpoint("fp32").tensors)
+    embedding = tensors["embed_tokens.weight"]
+    assert isinstance(embedding, Tensor)
+    tensors["embed_tokens.weight"] = embedding[:101].clone()
+    config = replace(CONFIG, vocab_size=101)
+    case = Case(Decoder(config, tensors, 64, exact=True, threads=1), torch.float32)
+    before = torch.get_num_threads()
+    found = []
+    for threads in (1, 4, 8):
+        torch.set_num_threads(threads)
+        found.append(case.in_chunks([token % 101 for token in prompt(20)], []).logits)
+    torch.set_num_threads(before)
+    assert all(torch.equal(logits, found[0]) for logits in found)
 
 
 @pytest.mark.parametrize("kv_dtype", [torch.float32, torch.int8], ids=str)
