@@ -13,7 +13,7 @@ import pytest
 
 from radixchat.engine.errors import EngineStopped, StoreError
 from radixchat.server.local import LocalSettings, open_service
-from radixchat.server.protocol import ResponseDone
+from radixchat.server.protocol import OutputTextDelta, ResponseDone
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
 from radixchat.tests.server.services import GREEDY, LONG, finish, serve
@@ -119,8 +119,11 @@ def test_everything_is_closed_whatever_fails(settings: LocalSettings, database: 
     async def main() -> tuple[ChatService, str, ResponseDone]:
         async with open_service(replace(settings, threads=1)) as service:
             conversation = await service.create_conversation()
-            turn = asyncio.create_task(finish(service.send(conversation, "now", LONG)))
-            await asyncio.sleep(0.1)
+            events = service.send(conversation, "now", LONG)
+            async for event in events:
+                if isinstance(event, OutputTextDelta):
+                    break  # the turn is stored, and most of its answer still to come
+            turn = asyncio.create_task(finish(events))
             connection, refuse = service._store._file._connection, "PRAGMA query_only = ON"
             await service._database(lambda: connection.execute(refuse).close())
             with pytest.raises(StoreError, match="cannot be written"):
