@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import pytest
 
 from radixchat.engine.errors import EngineStopped, StoreError
 from radixchat.server.local import LocalSettings, open_service
-from radixchat.server.protocol import OutputTextDelta, ResponseDone
+from radixchat.server.protocol import OutputTextDelta, ResponseDone, ResponseEvent
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
 from radixchat.tests.server.services import GREEDY, LONG, finish, serve
@@ -119,11 +119,16 @@ def test_everything_is_closed_whatever_fails(settings: LocalSettings, database: 
     async def main() -> tuple[ChatService, str, ResponseDone]:
         async with open_service(replace(settings, threads=1)) as service:
             conversation = await service.create_conversation()
-            events = service.send(conversation, "now", LONG)
-            async for event in events:
-                if isinstance(event, OutputTextDelta):
-                    break  # the turn is stored, and most of its answer still to come
-            turn = asyncio.create_task(finish(events))
+            begun = asyncio.Event()
+
+            async def watched() -> AsyncGenerator[ResponseEvent]:
+                async for event in service.send(conversation, "now", LONG):
+                    if isinstance(event, OutputTextDelta):
+                        begun.set()
+                    yield event
+
+            turn = asyncio.create_task(finish(watched()))
+            await begun.wait()  # the turn is stored, and most of its answer still to come
             connection, refuse = service._store._file._connection, "PRAGMA query_only = ON"
             await service._database(lambda: connection.execute(refuse).close())
             with pytest.raises(StoreError, match="cannot be written"):
