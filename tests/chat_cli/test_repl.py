@@ -220,14 +220,14 @@ def test_dumb_terminal(model: Path) -> None:
 @pytest.mark.slow
 def test_narrow_window_resized(model: Path) -> None:
     """At 20 columns, then wider, in the middle of an answer: one status line, one prompt."""
-    # Rows for all that comes before Ctrl-C is seen: guessed tokens would be thousands a second.
-    with ChatTerminal("chat", *LONG, "--no-speculation", columns=20, rows=300) as chat:
+    # Rows for the longest answer: thousands of tokens may come before Ctrl-C is seen.
+    with ChatTerminal("chat", *LONG, "--no-speculation", columns=20, rows=1000) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
         chat.wait_for(r"> first\n(?s:.)*\S\S\S")
-        chat.resize(60, 300)
+        chat.resize(60, 1000)
         chat.wait_for(r"> first\n(?s:.)*\S{30}")
-        chat.resize(20, 300)
+        chat.resize(20, 1000)
         chat.type("\x03")
         chat.wait_for(r"stopped\s+by\s+you")
         chat.wait_for(r"^> ?\Z")
