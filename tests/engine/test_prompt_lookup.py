@@ -36,9 +36,7 @@ def test_a_repeated_text_is_drafted_after_three_tokens() -> None:
     steps = say(PromptLookup(), PROMPT, TEXT)
     assert steps[:2] == [(0, 0), (0, 0)]
     assert all(0 < proposed == accepted for proposed, accepted in steps[2:])
-    lengths = [proposed for proposed, _ in steps[2:-1]]
-    assert lengths == sorted(lengths)
-    assert lengths[0] < lengths[-1]
+    assert [proposed for proposed, _ in steps[2:7]] == [4, 7, 7, 7, 15]
 
 
 def test_another_token_in_place_of_one_costs_one_step() -> None:
@@ -63,9 +61,9 @@ def test_a_passage_left_out_is_met_again() -> None:
 
 def test_a_text_that_repeats_itself_is_drafted_beyond_its_end() -> None:
     """A loop of two tokens gives drafts as long as any."""
-    answer = [7, 8] * 40
+    answer = [7, 8] * 400
     steps = say(PromptLookup(), [1, 2, 3], answer)
-    assert max(accepted for _, accepted in steps) >= 15
+    assert max(accepted for _, accepted in steps) == 31
 
 
 def test_the_latest_of_its_own_occurrences_counts() -> None:

@@ -191,7 +191,7 @@ def test_leaving_the_iteration_stores_what_there_is(settings: LocalSettings) -> 
     serve(body, settings)
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.001, 0.003, 0.01, 0.03, 0.1])
+@pytest.mark.parametrize("delay", [0.0, 0.001, 0.003, 0.01, 0.03])
 def test_a_cancelled_task_leaves_the_conversation_usable(
     settings: LocalSettings, delay: float
 ) -> None:
@@ -199,11 +199,13 @@ def test_a_cancelled_task_leaves_the_conversation_usable(
 
     async def body(service: ChatService) -> None:
         conversation = await service.create_conversation()
-        task = asyncio.create_task(finish(service.send(conversation, "cancelled", LONG)))
+        # 450 tokens, a step each, of which the longest delay sees a part.
+        slow = replace(LONG, max_output_tokens=450, speculate=False, ignore_eos=True)
+        task = asyncio.create_task(finish(service.send(conversation, "cancelled", slow)))
         await asyncio.sleep(delay)
-        if task.cancel():  # else the answer was quicker
-            with pytest.raises(asyncio.CancelledError):
-                await task
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         done = await finish(service.send(conversation, "still here", GREEDY))
         assert done.status in {"incomplete", "completed"}
 
