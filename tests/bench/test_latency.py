@@ -113,8 +113,6 @@ def test_chunks_keep_an_answer_going(document: Any) -> None:
     )
     assert whole["gaps_ms"]["n"] == 1
     assert whole["rounds"] == 1 < rounds
-    total = chunked["gaps_ms"]["n"] * chunked["gaps_ms"]["mean"] / rounds
-    assert total == pytest.approx(chunked["prompt_ms"], rel=0.5)  # steps of a millisecond
 
 
 def test_nobody_is_overtaken_more_often_than_declared(document: Any) -> None:
