@@ -40,6 +40,7 @@ _BY_ERROR_CODE: Mapping[str, int] = MappingProxyType(
         "model_unavailable": UNAVAILABLE,
         "server_overloaded": TEMPORARY,
         "conversation_locked": TEMPORARY,
+        "rate_limit_exceeded": TEMPORARY,
         "invalid_configuration": USAGE,
     }
 )

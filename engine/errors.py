@@ -10,12 +10,21 @@
     ├─ EngineStopped          __cause__ tells why
     ├─ ConversationNotFound
     ├─ ConversationLocked     another turn runs, or the tip moved: retry_after_ms
+    ├─ ResponseNotFound
+    ├─ IdempotencyConflict    an event id that was used for something else
+    ├─ RateLimited            a principal's share is used up: retry_after_ms
+    ├─ ServerDraining         the process is about to end: retry_after_ms
     └─ StoreError             what is on disk does not verify, or cannot be read or written
 
 Standard library only, so that a client can import it without torch.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+NO_DETAILS: Mapping[str, int | str] = MappingProxyType({})
 
 
 class RadixChatError(Exception):
@@ -87,6 +96,33 @@ class ConversationLocked(RadixChatError):
     def __init__(self, message: str, retry_after_ms: int) -> None:
         self.retry_after_ms = retry_after_ms
         super().__init__(message)
+
+
+class ResponseNotFound(RadixChatError):
+    """No response of this principal has that id."""
+
+
+class IdempotencyConflict(RadixChatError):
+    """An event id was sent again with other content."""
+
+
+class RateLimited(RadixChatError):
+    """A principal has used up its share for now; details: the numbers, by name."""
+
+    def __init__(
+        self, message: str, retry_after_ms: int, details: Mapping[str, int | str] = NO_DETAILS
+    ) -> None:
+        self.retry_after_ms = retry_after_ms
+        self.details = details
+        super().__init__(message)
+
+
+class ServerDraining(RadixChatError):
+    """The process finishes what runs and takes nothing new; another one may."""
+
+    def __init__(self, retry_after_ms: int) -> None:
+        self.retry_after_ms = retry_after_ms
+        super().__init__("the server is about to stop and takes no new turns; try again later")
 
 
 class StoreError(RadixChatError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from radixchat.chat_cli import exit_codes
-from radixchat.server.protocol import ERROR_CODES, ErrorInfo, describe_error
+from radixchat.server.error_info import ERROR_CODES, ErrorInfo, describe_error
 
 
 @pytest.mark.parametrize(

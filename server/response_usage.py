@@ -1,0 +1,80 @@
+"""What a response cost: tokens and milliseconds. Frozen values, standard library only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseUsage:
+    """Tokens of one response. cached_tokens <= input_tokens - 1.
+
+    draft_tokens: guessed from the conversation, or forced by a grammar, and computed ahead;
+    accepted_tokens: those of them that were sampled, a part of the output. kept_tokens: of the
+    output, the leading ones that the conversation goes on from; a stop token and those of a stop
+    text are not. None where that is not known.
+    """
+
+    input_tokens: int
+    cached_tokens: int
+    cache_write_tokens: int
+    output_tokens: int
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    kept_tokens: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The `usage` object of the Responses API."""
+        return {
+            "input_tokens": self.input_tokens,
+            "input_tokens_details": {
+                "cached_tokens": self.cached_tokens,
+                "cache_write_tokens": self.cache_write_tokens,
+            },
+            "output_tokens": self.output_tokens,
+            "output_tokens_details": {
+                "draft_tokens": self.draft_tokens,
+                "accepted_tokens": self.accepted_tokens,
+                "kept_tokens": self.kept_tokens,
+            },
+            "total_tokens": self.input_tokens + self.output_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTimings:
+    """Milliseconds of one response.
+
+    ttft_ms: from accepting the turn to the first token, waiting and encoding included.
+    prompt_ms: from the hand-over to the engine to the first token. predicted_ms: from the first
+    token to the last. queue_ms: of prompt_ms, how long others were served first. None: the response
+    ended before there was a first token. first_tokens: how many came with the first.
+    """
+
+    ttft_ms: float | None
+    prompt_ms: float | None
+    predicted_ms: float | None
+    queue_ms: float | None = None
+    first_tokens: int = 1
+
+    def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
+        """The `timings` object, with llama.cpp's names; draft_n: guessed or forced tokens."""
+        return {
+            "ttft_ms": self.ttft_ms,
+            "queue_ms": self.queue_ms,
+            "prompt_ms": self.prompt_ms,
+            "predicted_ms": self.predicted_ms,
+            "cache_n": usage.cached_tokens,
+            "prompt_n": usage.input_tokens - usage.cached_tokens,
+            "predicted_n": usage.output_tokens,
+            "predicted_per_second": self.predicted_per_second(usage),
+            "draft_n": usage.draft_tokens,
+            "draft_n_accepted": usage.accepted_tokens,
+        }
+
+    def predicted_per_second(self, usage: ResponseUsage) -> float | None:
+        """Tokens a second after the prompt's step; None where there is no later step."""
+        if not self.predicted_ms or usage.output_tokens <= self.first_tokens:
+            return None
+        return round((usage.output_tokens - self.first_tokens) / self.predicted_ms * 1000, 3)
