@@ -10,11 +10,25 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function that an answer calls; arguments: a JSON text, usually of an object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message as a template sees it; role: "system", "user", "assistant", …"""
+    """One message as a template sees it; role: "system", "user", "assistant", "tool", …
+
+    tool_calls: of an answer. tool_call_id: of a tool's result, the call that it answers.
+    """
 
     role: str
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ no token ids: `Tokenizer.encode_prompt` takes the pieces.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -13,23 +14,34 @@ from typing import Any
 
 from radixchat.engine.content_mask import MARKER, ContentMask, uses_mask_characters
 from radixchat.engine.errors import InvalidRequest, ModelLoadError
-from radixchat.engine.prompt import ChatMessage, Piece, joined
+from radixchat.engine.masked_chat import masked_message, masked_tools, plain_message
+from radixchat.engine.prompt import ChatMessage, Piece, ToolCall, joined
 from radixchat.engine.template_lint import TemplateLint, lint_template
 from radixchat.engine.template_sandbox import compile_template
 from radixchat.engine.tokenizer import Tokenizer
 
-ROLES = ("system", "developer", "user", "assistant", "tool")
-
-# What templates look for in a message and act upon. Everything else in a message is hidden from
-# the template; these stay visible in the roles where they are a feature. In a user's message
-# they are text.
-_KEEP: Mapping[str, re.Pattern[str]] = {
-    "assistant": re.compile(r"(</?think>)"),  # reasoning, cut out of old answers
-    "system": re.compile(r"(/no_think|/nothink|/think)"),  # SmolLM3's switches
-}
-
 # Everything that a filter might change: case, quotes, markup, template syntax, whitespace.
 _PROBE = ' Ünï "quoted"\\n <b>&amp;</b> {{ x }} {% y %} 猫😀\n\n  two\t'
+_PROBE_TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "probe_name",
+        "description": _PROBE,
+        "parameters": {
+            "type": "object",
+            "properties": {"zeta": {"type": "string", "description": _PROBE}, _PROBE: {}},
+            "required": ["zeta"],
+        },
+    },
+}
+_PROBE_CALL = ToolCall("call_0001", "probe_name", json.dumps({"zeta": _PROBE, _PROBE: [1, None]}))
+# A call as Hermes models, and those that came after them, write it.
+_JSON_CALL = re.compile(
+    r"<tool_call>\s*"
+    + re.escape('{"name": "probe_name", "arguments": {"zeta": ')
+    + r".*\}\s*</tool_call>",
+    re.DOTALL,
+)
 
 
 class ChatTemplate:
@@ -68,12 +80,23 @@ class ChatTemplate:
         )
 
     def render(
-        self, messages: Sequence[ChatMessage], *, add_generation_prompt: bool
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        add_generation_prompt: bool,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> list[Piece]:
-        """The whole prompt. Raises InvalidRequest when the template refuses the messages."""
+        """The whole prompt. Raises InvalidRequest when the template refuses the messages.
+
+        tools: function definitions, as the Chat Completions API has them; for a template that
+        `writes_tools`.
+        """
         mask = ContentMask()
-        masked = [_masked(message, mask) for message in messages]
-        return mask.pieces(self._run(masked, add_generation_prompt=add_generation_prompt))
+        masked = [masked_message(message, mask) for message in messages]
+        hidden = masked_tools(tools, mask)
+        return mask.pieces(
+            self._run(masked, add_generation_prompt=add_generation_prompt, tools=hidden or None)
+        )
 
     def render_through(self, messages: Sequence[ChatMessage], last: int) -> list[Piece] | None:
         """The prompt's beginning, up to the end of what it shows of message number `last`.
@@ -81,7 +104,7 @@ class ChatTemplate:
         None where it does not show that end exactly once. Raises InvalidRequest as render does.
         """
         mask = ContentMask()
-        masked = [_masked(message, mask) for message in messages]
+        masked = [masked_message(message, mask) for message in messages]
         masked[last]["content"] += MARKER
         before, *after = self._run(masked, add_generation_prompt=True).split(MARKER)
         return mask.pieces(before) if len(after) == 1 else None
@@ -94,19 +117,60 @@ class ChatTemplate:
         answer's ids have already where the model has sampled it. Raises InvalidRequest when the
         template refuses the conversation.
         """
-        assert history, "a turn follows an answer"
-        assert history[-1].role == "assistant", history[-1].role
+        return self.render_after([*history, ChatMessage("user", text)], len(history) - 1)
+
+    def render_after(
+        self,
+        messages: Sequence[ChatMessage],
+        answer: int,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> list[Piece]:
+        """What follows message number `answer`: the end of its turn, the others, the next prompt.
+
+        It is an assistant's, and its text is not looked at. As of render_turn otherwise.
+        """
+        assert messages[answer].role == "assistant", messages[answer].role
         mask = ContentMask()
-        masked = [_masked(message, mask) for message in history[:-1]]
-        masked.append({"role": "assistant", "content": MARKER})
-        masked.append(_masked(ChatMessage("user", text), mask))
-        _, *after = self._run(masked, add_generation_prompt=True).split(MARKER)
+        masked = [masked_message(message, mask) for message in messages]
+        masked[answer] = {"role": "assistant", "content": MARKER}
+        hidden = masked_tools(tools, mask)
+        rendered = self._run(masked, add_generation_prompt=True, tools=hidden or None)
+        _, *after = rendered.split(MARKER)
         if len(after) != 1:
             raise InvalidRequest(
                 f"the chat template shows the last answer {len(after)} times once a question "
                 "follows it, so the conversation cannot be continued token by token"
             )
         return mask.pieces(after[0])
+
+    @cached_property
+    def writes_tools(self) -> bool:
+        """Whether it tells a model of tools, and has calls written as JSON in `<tool_call>`.
+
+        Where it has none, or has them written otherwise, a prompt has to say it in plain text.
+        """
+        chat = [
+            ChatMessage("user", _PROBE),
+            ChatMessage("assistant", "", tool_calls=(_PROBE_CALL,)),
+            ChatMessage("tool", _PROBE, tool_call_id=_PROBE_CALL.id),
+        ]
+        plain = [plain_message(message) for message in chat]
+        try:
+            pieces = self.render(chat, add_generation_prompt=True, tools=[_PROBE_TOOL])
+            expected = self.render_plainly(plain, add_generation_prompt=True, tools=[_PROBE_TOOL])
+        except InvalidRequest:
+            return False
+        is_told = expected.count("probe_name") > 1  # beside the call
+        return is_told and joined(pieces) == expected and bool(_JSON_CALL.search(expected))
+
+    @cached_property
+    def takes_system(self) -> bool:
+        """Whether a conversation may begin with a system message."""
+        chat = [ChatMessage("system", _PROBE), ChatMessage("user", "Hello.")]
+        try:
+            return _PROBE.strip() in joined(self.render(chat, add_generation_prompt=True))
+        except InvalidRequest:
+            return False
 
     @cached_property
     def lint(self) -> TemplateLint:
@@ -160,12 +224,3 @@ class ChatTemplate:
                 "the chat template rewrites message text, so that it cannot be told apart from "
                 "the template's own"
             )
-
-
-def _masked(message: ChatMessage, mask: ContentMask) -> dict[str, str]:
-    if message.role not in ROLES:
-        raise InvalidRequest(f"role is {message.role!r}; allowed: {', '.join(ROLES)}")
-    return {
-        "role": message.role,
-        "content": mask.hide(message.content, _KEEP.get(message.role)),
-    }
