@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
         "radixchat.engine",
     },
     "server": {
+        "pydantic",
         "starlette",
         "uvicorn",
         "websockets",
@@ -49,6 +50,9 @@ ALLOWED: dict[str, set[str]] = {
         "platformdirs",
         "markdown_it",
         "radixchat.server.protocol",
+        "radixchat.server.wire_client_events",
+        "radixchat.server.wire_input",
+        "radixchat.server.wire_value",
         "radixchat.bench.main",  # names the benchmarks and imports none
         "radixchat.chat_cli",
     },
