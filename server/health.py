@@ -1,0 +1,79 @@
+"""What probes and clients ask first: alive? ready? which version, which models?
+
+Knows no conversation. Health and readiness are two questions: a process that is loading or
+draining is healthy and not ready; one whose engine is dead is neither, and is to be restarted.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from radixchat.server.api_error import model_not_found
+from radixchat.server.edge import Edge, edge_of
+
+PROTOCOL = 1
+OWNER = "radixchat"
+
+
+def state(edge: Edge) -> str:
+    """ "loading", "ready", "draining" or "failed"."""
+    if edge.is_open and edge.host.failure is not None:
+        return "failed"
+    if edge.departure.draining.is_set():
+        return "draining"
+    return "ready" if edge.is_open else "loading"
+
+
+async def healthz(request: Request) -> JSONResponse:
+    """200 while the process can serve or will be able to; 503 once its engine is dead."""
+    now = state(edge_of(request))
+    return JSONResponse({"status": now}, 503 if now == "failed" else 200)
+
+
+async def readyz(request: Request) -> JSONResponse:
+    """200 while new requests are served."""
+    now = state(edge_of(request))
+    return JSONResponse({"status": now}, 200 if now == "ready" else 503)
+
+
+async def show_version(request: Request) -> JSONResponse:
+    """The version of the program and of the protocol."""
+    return JSONResponse({"version": version("radixchat"), "protocol": PROTOCOL})
+
+
+async def list_models(request: Request) -> JSONResponse:
+    """The one model that is served."""
+    return JSONResponse({"object": "list", "data": [_model(edge_of(request))]})
+
+
+async def show_model(request: Request) -> JSONResponse:
+    """The model of that name; 404 where it is not the one that is served."""
+    edge = edge_of(request)
+    asked = request.path_params["model"]
+    if asked != edge.host.model_name:
+        raise model_not_found(asked, edge.host.model_name)
+    return JSONResponse(_model(edge))
+
+
+def _model(edge: Edge) -> dict[str, str | int]:
+    host = edge.host
+    return {
+        "id": host.model_name,
+        "object": "model",
+        "created": int(edge.began),
+        "owned_by": OWNER,
+        "context_length": host.n_ctx,
+    }
+
+
+ROUTES = (
+    Route("/healthz", healthz),
+    Route("/readyz", readyz),
+    Route("/version", show_version),
+    Route("/v1/models", list_models),
+    Route("/v1/models/{model:path}", show_model),
+)
