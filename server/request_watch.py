@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from radixchat.server.log_format import log_event
 from radixchat.server.metrics import Metrics
-from radixchat.server.tracing import Tracing
+from radixchat.server.tracing import OpenTelemetry
 
 _LOGGER = logging.getLogger(__name__)
 NO_ROUTE = "none"
@@ -37,12 +37,12 @@ class RequestWatch:
         app: ASGIApp,
         routes: Sequence[BaseRoute],
         metrics: Metrics,
-        tracing: Tracing | None = None,
+        telemetry: OpenTelemetry | None = None,
     ) -> None:
         self._app = app
         self._routes = tuple(routes)
         self._metrics = metrics
-        self._tracing = tracing
+        self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -108,13 +108,13 @@ class RequestWatch:
 
     @contextlib.contextmanager
     def _span(self, scope: Scope, route: str) -> Iterator[None]:
-        if self._tracing is None or route in _PROBES:
+        if self._telemetry is None or route in _PROBES:
             yield
             return
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
-        with self._tracing.request(scope.get("method", "GET"), route, headers):
+        with self._telemetry.request_span(scope.get("method", "GET"), route, headers):
             yield
 
 

@@ -4,7 +4,7 @@ One span a response, "chat <model>", from its acceptance to its end, below the s
 that asked for it, below that of whoever sent a `traceparent`. Attributes are the semantic
 conventions' `gen_ai.*` as of 1.37 (status Development) and ours; none of them is a message's
 text. Where to the spans go is the environment's business (`OTEL_*`), as for any program: nothing
-is set up here that nobody asked for. Without the SDK there is no `Tracing`.
+is set up here that nobody asked for. Without the SDK there are none.
 """
 
 from __future__ import annotations
@@ -52,6 +52,21 @@ class OpenTelemetry:
     error_status: object
     server_kind: object
 
+    def request_span(
+        self, method: str, route: str, headers: Mapping[str, str]
+    ) -> AbstractContextManager[Span]:
+        """The span of an HTTP request or a WebSocket; what begins within is below it.
+
+        headers: those that may name the span of whoever asks (`traceparent`).
+        """
+        span = self.start_span(
+            f"{method} {route}",
+            context=self.extract(headers),
+            kind=self.server_kind,
+            attributes={"http.request.method": method, "http.route": route},
+        )
+        return self.use_span(span, end_on_exit=True, record_exception=False)
+
 
 def find_opentelemetry() -> OpenTelemetry | None:
     """The SDK if it is installed and makes spans, else None."""
@@ -72,28 +87,13 @@ def find_opentelemetry() -> OpenTelemetry | None:
     )
 
 
-class Tracing:
-    """Makes the spans; an `Observer` of the host."""
+class ResponseSpans:
+    """Makes the spans of one host's responses; an `Observer` of it."""
 
     def __init__(self, telemetry: OpenTelemetry, model: str) -> None:
         self._telemetry = telemetry
         self._model = model
         self._open: dict[str, tuple[Span, int]] = {}  # and when it began
-
-    def request(
-        self, method: str, route: str, headers: Mapping[str, str]
-    ) -> AbstractContextManager[Span]:
-        """The span of an HTTP request or a WebSocket; what begins within is below it.
-
-        headers: those that may name the span of whoever asks (`traceparent`).
-        """
-        span = self._telemetry.start_span(
-            f"{method} {route}",
-            context=self._telemetry.extract(headers),
-            kind=self._telemetry.server_kind,
-            attributes={"http.request.method": method, "http.route": route},
-        )
-        return self._telemetry.use_span(span, end_on_exit=True, record_exception=False)
 
     def tokens_came(self, events: Sequence[TokenEvent]) -> None:
         """No span is made for a token."""
