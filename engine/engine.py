@@ -6,9 +6,10 @@ Knows no tokenizer, no template and no conversation; a request brings what makes
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from radixchat.engine.cache_picture import CachePicture
 from radixchat.engine.config import EngineConfig, EnginePlan
 from radixchat.engine.device_queue import DeviceQueue
 from radixchat.engine.hint import Hint, Observe, Purge, Supersede
@@ -95,8 +96,23 @@ class Engine:
 
     def purge(self, purge: Purge) -> int:
         """Forget a deleted conversation's path; returns the bytes of KV that became free."""
-        pages = self.cache.purge(purge.tokens, purge.conversation, purge.namespace)
+        pages = self.cache.purge(
+            purge.tokens, purge.conversation, purge.namespace, start=purge.start
+        )
         return pages * self.plan.page_size * self.plan.kv_bytes_per_token
+
+    def picture(self, path: Sequence[int], namespace: bytes, limit: int) -> CachePicture:
+        """A look at a namespace's part of the cache; changes nothing. path: whose nodes to mark."""
+        views, left_out = self.cache.picture(path, namespace, limit)
+        size, now = self.plan.page_size, self._clock()
+        return CachePicture(
+            tuple(views),
+            left_out,
+            now,
+            pool_tokens=self.cache.num_pages * size,
+            cached_tokens=self.cache.num_cached_tokens,
+            free_tokens=self.cache.num_free_pages * size,
+        )
 
     def step(self) -> list[TokenEvent]:
         """Compute one token budget's worth; what happened to each request, in order."""

@@ -32,11 +32,15 @@ class Supersede:
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """A conversation is deleted: its path `tokens` goes, but for what others use."""
+    """What a conversation had cached of the path `tokens` goes, but for what others use.
+
+    start: the tokens before it stay, whoever uses them.
+    """
 
     tokens: tuple[int, ...]
     conversation: str
     namespace: bytes = b""
+    start: int = 0
 
 
 Hint = Observe | Supersede

@@ -63,6 +63,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Of a prompt's tokens, `cached` were found, and `processed` have K/V, those included."""
+
+    cached: int
+    processed: int
+
+
+@dataclass(frozen=True, slots=True)
 class TokenEvent:
     """One thing that happened to one request in one step.
 
@@ -74,8 +82,9 @@ class TokenEvent:
     of the sampled tokens belong wholly to what was shown up to now, and have num_kept_characters
     of it; a stop token does not belong to it, nor does a token with text of a stop string (`stop`,
     the one that was said). Of a request without `text` only the last event tells. prompt_logprobs:
-    of the prompt's tokens but the first, with the first sampled token. at: the end of the step, on
-    the engine's clock.
+    of the prompt's tokens but the first, with the first sampled token. progress: of the prompt,
+    for one who asks (`Request.wants_progress`), in events without a token. at: the end of the step,
+    on the engine's clock.
     """
 
     request_id: int
@@ -90,6 +99,7 @@ class TokenEvent:
     stop: str | None = None
     logprob: TokenLogprob | None = None
     prompt_logprobs: tuple[TokenLogprob, ...] | None = None
+    progress: Progress | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -112,6 +122,8 @@ class Request:
     text: AnswerText | None = None
     grammar: Grammar | None = None
     lookup: PromptLookup | None = None
+    wants_progress: bool = False
+    num_resumed: int = 0  # tokens of the output that another run of it had sampled
     num_prompt: int = field(init=False)
     num_computed: int = 0
     num_cached: int | None = None  # set by the first admission; a requeue does not change it
@@ -151,8 +163,24 @@ class Request:
         for name, value, allowed, ok in checks:
             if not ok:
                 raise InvalidRequest(f"{name} is {value!r}; allowed: {allowed}")
-        if self.num_cached is not None or self.num_output:
+        if self.num_cached is not None or self.num_output != self.num_resumed:
             raise InvalidRequest(f"request {self.id} was submitted before; make another")
+
+    def resume(self, output: Sequence[int]) -> str:
+        """Go on after `output`, as if this request had sampled it; before it is submitted.
+
+        Returns the text of it that is certain to be shown. The answer goes on as it would have
+        gone there: the noise depends on position and seed only.
+        """
+        assert self.num_output == 0
+        self.tokens.extend(output)
+        self.num_resumed = len(output)
+        for token in output:
+            if self.grammar is not None:
+                self.grammar.accept(token)
+        if self.text is None:
+            return ""
+        return "".join(map(self.text.push, output))
 
     @property
     def num_output(self) -> int:
@@ -169,6 +197,18 @@ class Request:
         """Whether log-probabilities of the prompt are still to be computed."""
         wanted = self.sampling.prompt_logprobs is not None
         return wanted and len(self.prompt_logprobs) < self.num_prompt - 1
+
+    def of_prompt(self, cached: int) -> int:
+        """Of the tokens that were found, those of the prompt; of a resumed answer there are more.
+
+        One less than all at most, for one is always computed.
+        """
+        return min(cached, self.num_prompt - 1)
+
+    def progress(self) -> Progress:
+        """How far its prompt is; it was admitted."""
+        assert self.num_cached is not None
+        return Progress(self.num_cached, min(self.num_computed, self.num_prompt))
 
     def sibling(self, request_id: int, index: int) -> Request:
         """The same question again, with noise of its own; before it is submitted."""

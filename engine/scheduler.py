@@ -20,11 +20,7 @@ from dataclasses import replace
 from radixchat.engine.batch import RequestResult, ScheduledRequest
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.drafting import verified, with_draft
-from radixchat.engine.errors import (
-    EngineOverloaded,
-    InvalidRequest,
-    RadixChatError,
-)
+from radixchat.engine.errors import EngineOverloaded, InvalidRequest, RadixChatError
 from radixchat.engine.joining import joins
 from radixchat.engine.no_token import error_of
 from radixchat.engine.request import FinishReason, Request, TokenEvent
@@ -97,7 +93,7 @@ class Scheduler:
 
     def _validate(self, request: Request) -> None:
         request.validate()
-        self._plan.validate_prompt(request.num_prompt)
+        self._plan.validate_prompt(len(request.tokens))
         self._plan.validate_tokens(request.tokens)
         self._plan.validate_ids(request.stop_ids)
         for branch in request.lookup.branches if request.lookup is not None else ():
@@ -135,11 +131,15 @@ class Scheduler:
         self._now = now
         for item, result in zip(scheduled, results, strict=True):
             request, samples = item.request, item.samples
+            in_prompt = request.num_computed < request.num_prompt
             request.num_computed += item.num_tokens
             self.stats.computed_tokens += item.num_tokens
             request.prompt_logprobs += result.prompt_logprobs
             if not samples or request.num_computed == request.num_prompt:
                 self._commit(request)
+            if in_prompt and request.wants_progress:
+                progress = request.progress()
+                self._events.append(TokenEvent(request.id, None, at=now, progress=progress))
             if samples:
                 self._append(item, result.sampled)
         self._step = {}
@@ -310,7 +310,7 @@ class Scheduler:
         request.allocation = allocation
         request.num_computed = allocation.num_cached
         if request.num_cached is None:
-            request.num_cached = allocation.num_cached
+            request.num_cached = request.of_prompt(allocation.num_cached)
             request.evicted = allocation.evicted
             request.queue_seconds = now - request.queued_at
             self._observe(request, Signal.STARTED)

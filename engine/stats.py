@@ -44,7 +44,7 @@ class EngineStats:
         self.expired += reason is FinishReason.DEADLINE
         self.prompt_tokens += usage.input_tokens
         self.cached_tokens += usage.cached_tokens
-        self.output_tokens += usage.output_tokens
+        self.output_tokens += usage.output_tokens - request.num_resumed
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The thread that runs an Engine, and the two hand-overs between it and an event loop.
 
     loop                                  engine thread
-    generate(request) ── inbox ─────────► submit, cancel, hint, purge
+    generate(request) ── inbox ─────────► submit, cancel, hint, ask
                                           step, step, step ...
     deliver(events) ◄─ one call_soon_threadsafe per step
 
@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from typing import TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from radixchat.engine.collector import GarbageCollector
 from radixchat.engine.engine import Engine
@@ -38,15 +38,16 @@ LONG_STEP_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Purging:
-    """A purge and who waits for its outcome."""
+class _Asking:
+    """A question to the engine and who waits for the answer."""
 
-    purge: Purge
-    outcome: asyncio.Future[int]
+    call: Callable[[Engine], Any]
+    outcome: asyncio.Future[Any]
 
 
-# Requests, an id to cancel, a hint, a purge; None: the end.
-_Command = tuple[Request, ...] | int | Hint | _Purging | None
+# Requests, an id to cancel, a hint, a question; None: the end.
+_Command = tuple[Request, ...] | int | Hint | _Asking | None
+T = TypeVar("T")
 _Arguments = TypeVarTuple("_Arguments")
 
 
@@ -63,7 +64,7 @@ class EngineThread:
         self._collector = GarbageCollector()
         self.snapshot = engine.snapshot()
         self._inbox: queue.SimpleQueue[_Command] = queue.SimpleQueue()
-        self._purges: set[asyncio.Future[int]] = set()
+        self._questions: set[asyncio.Future[Any]] = set()
         self._streams: dict[int, asyncio.Queue[TokenEvent | EngineStopped]] = {}
         self._stopped: EngineStopped | None = EngineStopped("the engine was not started")
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
@@ -123,13 +124,25 @@ class EngineThread:
 
         Raises EngineStopped.
         """
+        return await self.ask(lambda engine: engine.purge(purge))
+
+    async def ask(self, call: Callable[[Engine], T]) -> T:
+        """What `call` returns, made between two steps on the engine's thread; it must be short.
+
+        Raises EngineStopped, and what `call` raises.
+        """
         if self._stopped is not None:
             raise self._stopped
-        freed: asyncio.Future[int] = self._loop.create_future()
-        self._purges.add(freed)
-        freed.add_done_callback(self._purges.discard)
-        self._inbox.put(_Purging(purge, freed))
-        return await freed
+        outcome: asyncio.Future[T] = self._loop.create_future()
+        self._questions.add(outcome)
+        outcome.add_done_callback(self._questions.discard)
+        self._inbox.put(_Asking(call, outcome))
+        return await outcome
+
+    @property
+    def failure(self) -> EngineStopped | None:
+        """Why it does not run; None while it does."""
+        return self._stopped
 
     async def stop(self) -> None:
         """Finish the step that runs, then end the thread; open streams get EngineStopped."""
@@ -188,13 +201,20 @@ class EngineThread:
                     return False
                 case int():
                     self._engine.cancel(command)
-                case _Purging():
-                    freed = self._engine.purge(command.purge)
-                    self._hand_over(_settle, command.outcome, freed)
+                case _Asking():
+                    self._answer(command)
                 case tuple():
                     self._submit(command)
                 case _:
                     self._engine.hint(command)
+
+    def _answer(self, asking: _Asking) -> None:
+        outcome: object
+        try:
+            outcome = asking.call(self._engine)
+        except Exception as failure:  # noqa: BLE001 - it is told to who asked
+            outcome = failure
+        self._hand_over(_settle, asking.outcome, outcome)
 
     def _submit(self, requests: tuple[Request, ...]) -> None:
         try:
@@ -223,18 +243,18 @@ class EngineThread:
         self._watcher.cancel()
         for stream in self._streams.values():
             stream.put_nowait(stopped)
-        for freed in self._purges:
-            _settle(freed, stopped)
+        for question in self._questions:
+            _settle(question, stopped)
 
 
-def _settle(freed: asyncio.Future[int], outcome: int | EngineStopped) -> None:
-    """Answer who waits for a purge, unless he has gone."""
-    if freed.done():
+def _settle(question: asyncio.Future[Any], outcome: object) -> None:
+    """Answer who waits for it, unless he has gone."""
+    if question.done():
         return
-    if isinstance(outcome, EngineStopped):
-        freed.set_exception(outcome)
+    if isinstance(outcome, Exception):
+        question.set_exception(outcome)
     else:
-        freed.set_result(outcome)
+        question.set_result(outcome)
 
 
 def refused(request: Request, error: RadixChatError) -> TokenEvent:

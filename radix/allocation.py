@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radixchat.radix.node import Node
+from radixchat.radix.picture import NodeView
 from radixchat.radix.tiers import Span
 from radixchat.radix.use import Signal
 
@@ -153,6 +154,12 @@ class PageCache(Protocol):
         self, tokens: Tokens, conversation: str, namespace: bytes = b"", *, start: int = 0
     ) -> int:
         """Forget a deleted conversation's path; returns how many pages became free."""
+
+    def picture(self, path: Tokens, namespace: bytes, limit: int) -> tuple[list[NodeView], int]:
+        """At most `limit` nodes of a namespace, parents first, and how many more there are.
+
+        path: whose nodes are marked.
+        """
 
     def check(self) -> None:
         """Raise AssertionError unless every invariant holds."""

@@ -51,6 +51,7 @@ from radixchat.radix.events import EventLog, Evicted, Moved, RecentEvictions, St
 from radixchat.radix.eviction import EvictionPolicy, LruPolicy
 from radixchat.radix.invariants import check_tree
 from radixchat.radix.node import TOKEN_BYTES, Node
+from radixchat.radix.picture import NodeView, picture
 from radixchat.radix.pool import PagePool
 from radixchat.radix.tenants import TenantOrder
 from radixchat.radix.tiers import Span, Tier, TierMarks
@@ -291,6 +292,11 @@ class PrefixCache:
         if self._events is not None:
             number = self._events.sequence + 1
             self._events.append(Moved(number, namespace, encoded, start, source, target))
+
+    def picture(self, path: Tokens, namespace: bytes, limit: int) -> tuple[list[NodeView], int]:
+        """At most `limit` nodes of a namespace, parents first, and how many more there are."""
+        root = self._tree.roots.get(namespace)
+        return ([], 0) if root is None else picture(root, _encode(path), limit)
 
     def paths(self) -> list[tuple[bytes, bytes]]:
         """Namespace and tokens of every longest cached prefix: where a mirror begins."""

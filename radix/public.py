@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from radixchat.radix.allocation import Allocation, Match, Tokens
 from radixchat.radix.cache import PrefixCache
+from radixchat.radix.picture import NodeView
 from radixchat.radix.tiers import Span
 from radixchat.radix.use import Signal
 
@@ -247,6 +248,23 @@ class PublicPrefixCache:
             first = max(0, start - border)
             freed += self._cache.purge(tokens[border:], conversation, below, start=first)
         return freed
+
+    def picture(self, path: Tokens, namespace: bytes, limit: int) -> tuple[list[NodeView], int]:
+        """As PrefixCache.picture, of the private part; positions count the public prefix."""
+        views: list[NodeView] = []
+        left_out = 0
+        border, home = next(self._roots(path, namespace))
+        roots = [(prefix.size, prefix.below(namespace)) for prefix in self._prefixes]
+        for start, root in ((0, namespace), *roots):
+            own = path[border:] if root == home else ()
+            found, more = self._cache.picture(own, root, limit - len(views))
+            left_out += more
+            first = len(views)
+            for view in found:
+                parent = None if view.parent is None else view.parent + first
+                shifted = replace(view, parent=parent, start=view.start + start)
+                views.append(replace(shifted, end=view.end + start))
+        return views, left_out
 
     def check(self) -> None:
         """Raise AssertionError unless every invariant holds."""

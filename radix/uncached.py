@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from radixchat.radix.allocation import Allocation, Match, Tokens
+from radixchat.radix.picture import NodeView
 from radixchat.radix.pool import PagePool
 from radixchat.radix.use import Signal
 
@@ -94,6 +95,10 @@ class UncachedPages:
     ) -> int:
         """There is nothing to forget: 0."""
         return 0
+
+    def picture(self, path: Tokens, namespace: bytes, limit: int) -> tuple[list[NodeView], int]:
+        """There is no node."""
+        return [], 0
 
     def flush(self) -> int:
         """There is nothing to forget: 0."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing
@@ -292,3 +293,26 @@ def test_what_is_told_comes_before_the_next_request(tiny: Checkpoint) -> None:
 
     with_thread(engine, body(), thread)
     engine.cache.check()
+
+
+def test_questions_are_answered_between_steps(tiny: Checkpoint) -> None:
+    """On the engine's thread, while it works; a failure goes to who asked, and to nobody else."""
+    thread = EngineThread(make_engine(tiny))
+
+    async def body() -> None:
+        events = thread.generate(Request(1, [3, 4, 5], LONG))
+        async with aclosing(events):
+            await anext(events)
+            names = await asyncio.gather(
+                *(thread.ask(lambda _: threading.current_thread().name) for _ in range(3))
+            )
+            assert set(names) == {"engine"}
+            with pytest.raises(ZeroDivisionError):
+                await thread.ask(lambda _: 1 // 0)
+            assert (await anext(events)).token is not None
+        assert thread.failure is None
+
+    with_thread(make_engine(tiny), body(), thread)
+    assert isinstance(thread.failure, EngineStopped)
+    with pytest.raises(EngineStopped):
+        asyncio.run(thread.ask(lambda _: None))
