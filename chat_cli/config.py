@@ -7,7 +7,7 @@ what a value is for: precedence is click's (flag, then variable, then this file,
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import click
@@ -26,11 +26,14 @@ _EXPECTED: Mapping[tuple[type, ...], str] = {
 }
 
 
-def load_config(path: Path, options: Iterable[click.Option]) -> dict[str, object]:
+def load_config(
+    path: Path, options: Iterable[click.Option], others: Collection[str] = ()
+) -> dict[str, object]:
     """The file's values by parameter name; {} if there is no file.
 
-    Raises click.UsageError, naming the file and the key: unreadable, not TOML, an unknown key, a
-    value of the wrong type or out of range.
+    others: keys that are somebody else's, and passed over. Raises click.UsageError, naming the
+    file and the key: unreadable, not TOML, an unknown key, a value of the wrong type or out of
+    range.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -40,7 +43,11 @@ def load_config(path: Path, options: Iterable[click.Option]) -> dict[str, object
         raise click.UsageError(f"{_name(path)}: {neutral_line(str(error))}") from error
     # Of what has no value of its own, help and -o, nothing can be kept for another time.
     known = {flag_name(option): option for option in options if option.expose_value}
-    return dict(_entry(path, key, value, known) for key, value in document.items())
+    return dict(
+        _entry(path, key, value, known)
+        for key, value in document.items()
+        if (name := key.replace("-", "_")) in known or name not in others
+    )
 
 
 def flag_name(option: click.Option) -> str:

@@ -13,10 +13,9 @@ import click
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chat_command import chat
-from radixchat.chat_cli.config import load_config
+from radixchat.chat_cli.configured_command import configured
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.guard import guarded
-from radixchat.chat_cli.paths import config_file
 
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams
@@ -101,8 +100,7 @@ def _model(name: str | None) -> str:
         return name
     from radixchat.engine.model_store import DEFAULT_MODEL
 
-    options = [param for param in chat.params if isinstance(param, click.Option)]
-    return str(load_config(config_file(), options).get("model", DEFAULT_MODEL))
+    return str(configured(chat, click.get_current_context()).get("model", DEFAULT_MODEL))
 
 
 def _run(work: Callable[[Streams], int]) -> None:

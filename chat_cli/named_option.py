@@ -99,8 +99,10 @@ def named_options() -> Callable[[Function], Function]:
 
 
 def write_named(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    """The list of the settings, after that of the flags."""
+    """The list of the settings, if there are any, after that of the flags."""
     records = [p.named_record(ctx) for p in command.get_params(ctx) if isinstance(p, NamedOption)]
+    if not records:
+        return
     with formatter.section("Settings of -o"):
         formatter.write_dl(records)
 

@@ -10,15 +10,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from radixchat.chat_cli.chat_command import (
-    DEVICES,
-    EVICTION_POLICIES,
-    KV_FORMATS,
-    WEIGHTS,
-    chat,
-    resolve,
-)
+from radixchat.chat_cli.chat_command import chat, resolve
 from radixchat.chat_cli.config import flag_name
+from radixchat.chat_cli.engine_flags import DEVICES, EVICTION_POLICIES, KV_FORMATS, WEIGHTS
 from radixchat.chat_cli.main import cli
 from radixchat.chat_cli.paths import config_file
 from radixchat.chat_cli.settings import ChatSettings

@@ -1,0 +1,48 @@
+"""A command whose options' defaults come from the configuration file, which several share.
+
+Owns whose keys a command passes over: those of its sisters. Knows no flag.
+"""
+
+from __future__ import annotations
+
+import click
+
+from radixchat.chat_cli.config import flag_name, load_config
+from radixchat.chat_cli.named_option import write_named
+from radixchat.chat_cli.paths import config_file
+
+
+class ConfiguredCommand(click.Command):
+    """A command whose options' defaults come from the configuration file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the file, then the arguments. Raises click.UsageError."""
+        if not ctx.resilient_parsing:
+            ctx.default_map = configured(self, ctx)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The flags, then the settings that have none."""
+        super().format_options(ctx, formatter)
+        write_named(self, ctx, formatter)
+
+
+def configured(command: click.Command, ctx: click.Context) -> dict[str, object]:
+    """What the configuration file says of a command's options, by parameter.
+
+    Raises click.UsageError, for a key too that is no command's.
+    """
+    root = ctx.find_root().command
+    sisters = root.commands.values() if isinstance(root, click.Group) else ()
+    others = {
+        flag_name(option)
+        for sister in sisters
+        if isinstance(sister, ConfiguredCommand)
+        for option in _options(sister)
+        if option.expose_value
+    }
+    return load_config(config_file(), _options(command), others)
+
+
+def _options(command: click.Command) -> list[click.Option]:
+    return [param for param in command.params if isinstance(param, click.Option)]
