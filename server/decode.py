@@ -8,6 +8,7 @@ edges bound.
 from __future__ import annotations
 
 import functools
+import json
 import re
 from itertools import accumulate
 from typing import Annotated, Any, TypeVar
@@ -154,10 +155,8 @@ def _shown(value: object) -> str:
 
 def _names(data: bytes) -> tuple[str | None, str | None]:
     """event_id and stream_id of an event that could not be read as a whole."""
-    from pydantic_core import from_json
-
     try:
-        event = from_json(data)
+        event = json.loads(data)
     except ValueError:
         return None, None
     if not isinstance(event, dict):

@@ -43,9 +43,9 @@ MANY = Bound(max_length=100_000)  # a list of anything that a message of bounded
 
 
 @functools.cache
-def _fields(cls: type) -> tuple[tuple[str, str, bool], ...]:
-    """Of each field: attribute, name on the wire, whether None leaves it out."""
-    fields = dataclasses.fields(cls)
+def _fields(cls: Any) -> tuple[tuple[str, str, bool], ...]:
+    """Of each field: attribute, name on the wire, whether None leaves it out; `type` leads."""
+    fields = sorted(dataclasses.fields(cls), key=lambda field: field.name != "type")
     return tuple((f.name, wire_name(f.name), f.default is None) for f in fields)
 
 
@@ -57,7 +57,8 @@ def wire_name(attribute: str) -> str:
 def wire_dict(value: object) -> dict[str, Any]:
     """A wire value as JSON's objects, lists and atoms."""
     encoded: dict[str, Any] = {}
-    for attribute, name, optional in _fields(type(value)):
+    cls: Any = type(value)
+    for attribute, name, optional in _fields(cls):
         field = getattr(value, attribute)
         if field is not None or not optional:
             encoded[name] = _encoded(field)
