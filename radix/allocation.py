@@ -110,6 +110,10 @@ class PageCache(Protocol):
         """Tokens in the tree."""
 
     @property
+    def num_evicted_tokens(self) -> int:
+        """Tokens dropped to make room since the beginning."""
+
+    @property
     def num_nodes(self) -> int:
         """Nodes of the tree, 0 when nothing is cached."""
 
@@ -164,5 +168,5 @@ class PageCache(Protocol):
     def check(self) -> None:
         """Raise AssertionError unless every invariant holds."""
 
-    def flush(self) -> int:
-        """Forget all that is not held; returns how many pages became free."""
+    def flush(self, namespace: bytes | None = None) -> int:
+        """Forget what is not held, of one namespace or of all; how many pages became free."""

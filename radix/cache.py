@@ -119,6 +119,11 @@ class PrefixCache:
         return self._tree.num_tokens
 
     @property
+    def num_evicted_tokens(self) -> int:
+        """Tokens dropped to make room, of all namespaces, since the beginning."""
+        return self._tree.num_evicted_tokens
+
+    @property
     def num_nodes(self) -> int:
         """Nodes of the tree, roots not counted: 0 when nothing is cached."""
         return self._tree.num_nodes
@@ -320,8 +325,13 @@ class PrefixCache:
             number = self._events.sequence + 1
             self._events.append(Evicted(number, namespace, tokens, end))
 
-    def flush(self) -> int:
-        """Forget all that no live allocation holds; returns how many pages became free."""
+    def flush(self, namespace: bytes | None = None) -> int:
+        """Forget all that no live allocation holds; returns how many pages became free.
+
+        namespace: only what is in that one, and nothing is remembered of it as evicted.
+        """
+        if namespace is not None:
+            return self._tree.drop(namespace)
         before = self._pool.num_free
         self._tree.evict(self.num_pages + 1)
         return self._pool.num_free - before

@@ -119,6 +119,11 @@ class PublicPrefixCache:
         return self._cache.num_cached_tokens
 
     @property
+    def num_evicted_tokens(self) -> int:
+        """Tokens dropped to make room."""
+        return self._cache.num_evicted_tokens
+
+    @property
     def num_nodes(self) -> int:
         """Nodes of the tree."""
         return self._cache.num_nodes
@@ -274,9 +279,12 @@ class PublicPrefixCache:
             assert whole.pages == parts.public.pages + parts.private.pages
             assert len(parts.public.pages) * self.page_size == parts.border
 
-    def flush(self) -> int:
-        """As PrefixCache.flush: public prefixes go too."""
-        return self._cache.flush()
+    def flush(self, namespace: bytes | None = None) -> int:
+        """As PrefixCache.flush: public prefixes go too, but not with one namespace."""
+        if namespace is None:
+            return self._cache.flush()
+        roots = (namespace, *(prefix.below(namespace) for prefix in self._prefixes))
+        return sum(self._cache.flush(root) for root in roots)
 
     def _prefix_of(self, tokens: Tokens) -> _Prefix | None:
         """The longest public prefix that the tokens go on from; one is left to compute."""

@@ -34,6 +34,7 @@ class RadixTree:
         self.num_nodes = 0  # without the roots
         self.num_tokens = 0
         self.num_evictable = 0  # pages that only unheld nodes hold
+        self.num_evicted_tokens = 0  # dropped to make room, since it was made
         self._pool = pool
         self._on_leave = on_leave
         self._tenants = policy if isinstance(policy, TenantOrder) else None
@@ -168,6 +169,19 @@ class RadixTree:
             self._cut_if_free(node, max(start, node.start))
         return self._pool.num_free - before
 
+    def drop(self, namespace: bytes) -> int:
+        """Remove what nobody holds of a namespace; returns how many pages became free."""
+        before = self._pool.num_free
+        root = self.roots.get(namespace)
+        for leaf in [node for node in self._below(root) if not node.children] if root else []:
+            node: Node | None = leaf
+            # One that was merged into its last child keeps that, and the path ends there.
+            while node is not None and node.parent and not (node.locks or node.children):
+                above = node.parent
+                self._cut(node, node.start, purged=True)
+                node = above
+        return self._pool.num_free - before
+
     def _cut_if_free(self, node: Node, position: int) -> None:
         """Purge what an unheld leaf has from `position` on."""
         if position < node.end and not (node.locks or node.children):
@@ -217,6 +231,7 @@ class RadixTree:
     def _cut(self, leaf: Node, end: int, *, purged: bool = False) -> None:
         """Drop the tokens of an unheld leaf from position `end` on, and the pages of only those."""
         self._on_leave(leaf, end, purged)
+        self.num_evicted_tokens += 0 if purged else leaf.end - end
         if end == leaf.start:
             self._remove(leaf)
             return

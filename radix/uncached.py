@@ -16,6 +16,7 @@ class UncachedPages:
     num_evictable_pages = 0
     num_cached_pages = 0
     num_cached_tokens = 0
+    num_evicted_tokens = 0
     num_nodes = 0
 
     def __init__(self, num_pages: int, page_size: int) -> None:
@@ -100,7 +101,7 @@ class UncachedPages:
         """There is no node."""
         return [], 0
 
-    def flush(self) -> int:
+    def flush(self, namespace: bytes | None = None) -> int:
         """There is nothing to forget: 0."""
         return 0
 
