@@ -6,22 +6,28 @@ no socket: the edges send `body()` with `status`, or `event()`.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from radixchat.engine.errors import NO_DETAILS, RadixChatError
 from radixchat.server.error_info import ErrorInfo, describe_error
+from radixchat.server.response_options import ResponseOptions
 from radixchat.server.wire_error import ErrorBody, ErrorEvent
 from radixchat.server.wire_value import wire_dict
 
 _LOGGER = logging.getLogger(__name__)
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-# Of what the store says about a tip that moved meanwhile, where nobody waits.
-_PARAMS = {"conversation_locked": "conversation", "conversation_not_found": "conversation"}
+_OPTIONS = frozenset(field.name for field in dataclasses.fields(ResponseOptions))
+_PARAMS = {
+    "conversation_locked": "conversation",
+    "conversation_not_found": "conversation",
+    "response_not_found": "response_id",
+    "context_length_exceeded": "input",
+}
 
 
 class ApiError(Exception):
@@ -100,19 +106,19 @@ def api_error_of(error: BaseException) -> ApiError:
     if not isinstance(error, RadixChatError):
         _LOGGER.error("a request failed", exc_info=error)
         # What went wrong inside is for the log: it may hold a path, or another's text.
-        info = replace(info, message="the server failed at this request; its log says how")
+        info = dataclasses.replace(
+            info, message="the server failed at this request; its log says how"
+        )
     return api_error_of_info(info)
 
 
 def api_error_of_info(info: ErrorInfo) -> ApiError:
     """The same of an error that a response ended with."""
-    return ApiError(
-        info.status,
-        info.code,
-        info.message,
-        param=_PARAMS.get(info.code),
-        details=info.details,
-    )
+    param = _PARAMS.get(info.code)
+    if info.code == "invalid_value":
+        first_word = info.message.partition(" ")[0]
+        param = first_word if first_word in _OPTIONS else None  # their sentences begin with them
+    return ApiError(info.status, info.code, info.message, param=param, details=info.details)
 
 
 def unsupported(param: str, message: str) -> ApiError:
