@@ -140,6 +140,47 @@ def _lark(value: str) -> str:
     return _wrap(value)
 
 
+def _tool_calls(value: str) -> str:
+    """Calls of functions as JSON between marks; `server/tool_format.py` writes the value.
+
+    It is an object. tools: a list of {name, parameters}, the latter a JSON schema. begin, end: the
+    marks. many: whether there may be several calls. otherwise: null where the answer has to be a
+    call; else {kind, value} of what it may be instead, kind "text" being any text, which may also
+    stand before the first call. A call is on one line: the model's choice is in the arguments.
+    """
+    asked = _load("tool_calls", value)
+    begin, end = json.dumps(asked["begin"]), json.dumps("}\n" + asked["end"])
+    calls, schemas = [], []
+    for number, tool in enumerate(asked["tools"]):
+        source = _grammar_of_schema({**tool["parameters"], "x-guidance": _ONE_LINE})
+        schemas.append({**_only_grammar(source), "name": f"arguments{number}"})
+        head = json.dumps(f'\n{{"name": {json.dumps(tool["name"])}, "arguments": ')
+        calls.append(f"{head} @arguments{number}")
+    more = f'("\\n" {begin} call)*' if asked["many"] else ""
+    lines = [f"call: ({' | '.join(calls)}) {end}"]
+    match asked["otherwise"]:
+        case None:
+            lines.insert(0, f"start: {begin} call {more}")
+        case {"kind": "text"}:
+            lines.insert(0, f"start: before call {more} | TEXT")
+            lines += [f"before[suffix={begin}]: TEXT", "TEXT: /(?s:.*)/"]
+        case {"kind": str(kind), "value": str(other)}:
+            schemas.append({**_only_grammar(_KINDS[kind](other)), "name": "otherwise"})
+            lines.insert(0, f"start: {begin} call {more} | @otherwise")
+    return json.dumps(
+        {"grammars": [{"name": "answer", "lark_grammar": "\n".join(lines)}, *schemas]}
+    )
+
+
+_ONE_LINE = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+
+def _only_grammar(source: str) -> dict[str, Any]:
+    (grammar,) = json.loads(source)["grammars"]
+    assert isinstance(grammar, dict)
+    return grammar
+
+
 def _wrap(value: str) -> str:
     return json.dumps({"grammars": [{"name": "answer", "lark_grammar": value}]})
 
@@ -200,4 +241,5 @@ _KINDS: Mapping[str, Callable[[str], str]] = {
     "regex": _regex,
     "choice": _choice,
     "lark": _lark,
+    "tool_calls": _tool_calls,
 }

@@ -1,0 +1,122 @@
+"""Answers to prompts that nobody stores: `samples`, the engine's events as texts.
+
+Owns what a sample is made of: deltas of its text with the tokens they show, and one end. Knows no
+message, no tool and no socket; what is not read any more is cancelled by closing the iteration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+
+from radixchat.engine.logprobs import TokenLogprob
+from radixchat.engine.request import FinishReason, Request, TokenEvent, Usage
+from radixchat.engine.thread import EngineThread
+from radixchat.engine.tokenizer import Tokenizer
+from radixchat.server.answer_ids import answer_ids
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDelta:
+    """More of sample number `index`; logprobs: of the tokens that are now wholly shown."""
+
+    index: int
+    text: str
+    logprobs: tuple[TokenLogprob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleEnd:
+    """The end of a sample, and all of it.
+
+    answer_ids: tokens whose text is `text`, what a conversation goes on from. output_ids: all that
+    was sampled. stop: the stop text that ended it. prompt_logprobs: of the prompt's tokens but the
+    first, where they were asked for. first_ms: from the hand-over to its first token, None where
+    there was none; last_ms: from that to its last.
+    """
+
+    index: int
+    text: str
+    finish: FinishReason
+    usage: Usage
+    prompt_ids: tuple[int, ...]
+    answer_ids: tuple[int, ...]
+    output_ids: tuple[int, ...]
+    stop: str | None
+    prompt_logprobs: tuple[TokenLogprob, ...] | None
+    first_ms: float | None
+    last_ms: float
+
+
+class _Sample:
+    """One request's answer so far."""
+
+    def __init__(self, index: int, request: Request) -> None:
+        self._index = index
+        self._prompt_ids = tuple(request.tokens)
+        self._text: list[str] = []
+        self._ids: list[int] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._num_told = 0
+        self._prompt_logprobs: tuple[TokenLogprob, ...] | None = None
+        self._first_at: float | None = None
+        self._last_at = 0.0
+
+    def take(self, event: TokenEvent) -> SampleDelta | None:
+        """What the event adds; None where that is nothing to be told."""
+        if event.token is not None:
+            self._ids.append(event.token)
+            self._last_at = event.at
+            if self._first_at is None:
+                self._first_at = event.at
+        if event.logprob is not None:
+            self._logprobs.append(event.logprob)
+        if event.prompt_logprobs is not None:
+            self._prompt_logprobs = event.prompt_logprobs
+        self._text.append(event.text)
+        shown = self._logprobs[self._num_told : event.num_kept]
+        self._num_told += len(shown)
+        if not event.text and not shown:
+            return None
+        return SampleDelta(self._index, event.text, tuple(shown))
+
+    def end(self, event: TokenEvent, tokenizer: Tokenizer, submitted_at: float) -> SampleEnd:
+        """The whole sample, with its last event."""
+        assert event.finish is not None
+        assert event.usage is not None
+        text, first = "".join(self._text), self._first_at
+        kept = self._ids[: event.num_kept]
+        return SampleEnd(
+            index=self._index,
+            text=text,
+            finish=event.finish,
+            usage=event.usage,
+            prompt_ids=self._prompt_ids,
+            answer_ids=answer_ids(tokenizer, kept, text, event.num_kept_characters),
+            output_ids=tuple(self._ids),
+            stop=event.stop,
+            prompt_logprobs=self._prompt_logprobs,
+            first_ms=None if first is None else (first - submitted_at) * 1000,
+            last_ms=0.0 if first is None else (self._last_at - first) * 1000,
+        )
+
+
+async def samples(
+    engine: EngineThread, tokenizer: Tokenizer, requests: Sequence[Request]
+) -> AsyncGenerator[SampleDelta | SampleEnd]:
+    """The samples' events as they come; sample i is of requests[i].
+
+    Closing the iteration cancels what runs. Raises as EngineThread.generate does.
+    """
+    running = {request.id: _Sample(index, request) for index, request in enumerate(requests)}
+    submitted_at = time.monotonic()
+    async with contextlib.aclosing(engine.generate(*requests)) as events:
+        async for event in events:
+            sample = running[event.request_id]
+            delta = sample.take(event)
+            if delta is not None:
+                yield delta
+            if event.finish is not None and event.error is None:
+                yield sample.end(event, tokenizer, submitted_at)
