@@ -183,8 +183,6 @@ def _adapter(kind: Any, strict: bool) -> Any:
 @functools.cache
 def _made(kind: Any, strict: bool) -> Any:
     """pydantic's reader of a class; made when first needed, and kept."""
-    from pydantic import TypeAdapter
+    from radixchat.server.wire_schema import wire_adapter
 
-    from radixchat.server.wire_schema import wire_config
-
-    return TypeAdapter(kind, config=wire_config(strict))
+    return wire_adapter(kind, strict)

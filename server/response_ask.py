@@ -94,6 +94,7 @@ def regenerate_to_ask(event: ResponseRegenerate) -> ResponseAsk:
             top_p=event.top_p,
             top_logprobs=event.top_logprobs,
             truncation=event.truncation,
+            response_format=read_grammar(None if extras is None else extras.response_format),
         ),
         arguments=_arguments(
             event.event_id,
@@ -206,6 +207,11 @@ def _edited(conversation: str | None, turn: int, messages: Sequence[InputMessage
     return EditedTurn(conversation, turn, messages[0].text)
 
 
+def read_grammar(wanted: GrammarFormat | None) -> ResponseFormat | None:
+    """Our formats, which OpenAI has no name for."""
+    return None if wanted is None else ResponseFormat(wanted.kind, wanted.value)
+
+
 def _create_options(body: ResponseRequest, extras: Extras) -> ResponseOptions:
     include = body.include or ()
     top_logprobs = body.top_logprobs
@@ -214,6 +220,7 @@ def _create_options(body: ResponseRequest, extras: Extras) -> ResponseOptions:
     wanted = None if body.text is None else read_text_format(body.text.format)
     if wanted is not None and extras.response_format is not None:
         raise invalid_value("x.response_format", "text.format has the answer's format already")
+    wanted = wanted or read_grammar(extras.response_format)
     return read_options(
         extras,
         max_output_tokens=body.max_output_tokens,
@@ -258,8 +265,8 @@ def _sampling(extras: Sampling | None) -> dict[str, Any]:
     """The extras under ResponseOptions' names, without those that are not there."""
     if extras is None:
         return {}
-    stop, wanted = extras.stop, extras.response_format
-    values = {
+    stop = extras.stop
+    values: dict[str, Any] = {
         name: getattr(extras, name)
         for name in (
             "top_k",
@@ -282,6 +289,4 @@ def _sampling(extras: Sampling | None) -> dict[str, Any]:
     }
     values["stop"] = (stop,) if isinstance(stop, str) else stop
     values["logit_bias"] = read_logit_bias(extras.logit_bias)
-    if isinstance(wanted, GrammarFormat):
-        values["response_format"] = ResponseFormat(wanted.kind, wanted.value)
     return {name: value for name, value in values.items() if value is not None}

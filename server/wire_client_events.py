@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from radixchat.server.wire_input import (
+    AnswerCount,
     EventId,
+    GrammarFormat,
     Id,
     Input,
     LaneName,
@@ -80,6 +82,7 @@ class ResponseResume(LaneMessage):
 class RegenerateExtras(Sampling):
     """As Extras, of another answer."""
 
+    response_format: GrammarFormat | None = None
     on_busy: Literal["reject", "queue", "interrupt"] | None = None
     return_progress: bool | None = None
     return_token_ids: bool | None = None
@@ -93,7 +96,7 @@ class ResponseRegenerate(LaneMessage):
     type: Literal["response.regenerate"] = "response.regenerate"
     response_id: Id | None = None
     conversation: Id | None = None
-    n: Annotated[int, Bound(ge=1, le=16)] = 1
+    n: AnswerCount = 1
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None

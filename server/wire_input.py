@@ -15,6 +15,7 @@ LaneName = Annotated[str, Bound(pattern=r"^[A-Za-z0-9_.-]{1,256}$")]
 EventId = Annotated[str, Bound(min_length=1, max_length=256)]
 Id = Annotated[str, Bound(min_length=1, max_length=256)]
 Title = Annotated[str, Bound(max_length=1000)]
+AnswerCount = Annotated[int, Bound(ge=1, le=16)]
 Names = Annotated[tuple[str, ...], MANY]
 # Keys of 64 and values of 512 characters, 16 of them: `check_metadata` tells which is too long.
 Metadata = Mapping[str, str]
@@ -121,22 +122,23 @@ class Sampling:
     speculate: bool | None = None
     timeout_s: float | None = None
     priority: int | None = None
-    response_format: GrammarFormat | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras(Sampling):
     """The `x` object of a request for a response: everything that is ours.
 
-    n: answers to the one question, siblings of which the first is in the conversation. on_busy:
-    what to do while the conversation answers another turn. return_progress: events about the
-    prompt's computation, to clients that said hello. return_token_ids: the exact tokens in the
-    last event. cache: "on"; the others are refused by name. edit_turn: the input replaces that
-    user turn of the conversation, counted from 1. detach_s: how long it goes on when nobody reads
-    it; null: the server's default; 0: not at all; -1: to its end.
+    response_format: instead of `text.format`. n: answers to the one question, siblings of which
+    the first is in the conversation. on_busy: what to do while the conversation answers another
+    turn. return_progress: events about the prompt's computation, to clients that said hello.
+    return_token_ids: the exact tokens in the last event. cache: "on"; the others are refused by
+    name. edit_turn: the input replaces that user turn of the conversation, counted from 1.
+    detach_s: how long it goes on when nobody reads it; null: the server's default; 0: not at all;
+    -1: to its end.
     """
 
-    n: Annotated[int, Bound(ge=1, le=16)] | None = None
+    response_format: GrammarFormat | None = None
+    n: AnswerCount | None = None
     on_busy: Literal["reject", "queue", "interrupt"] | None = None
     return_progress: bool | None = None
     return_token_ids: bool | None = None

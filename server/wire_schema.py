@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import ConfigDict
+from typing import Any, NewType
+
+from pydantic import ConfigDict, TypeAdapter
 
 from radixchat.server.wire_value import wire_name
 
@@ -18,3 +20,12 @@ def wire_config(strict: bool) -> ConfigDict:
         alias_generator=wire_name,
         allow_inf_nan=False,
     )
+
+
+def wire_adapter(kind: Any, strict: bool) -> TypeAdapter[Any]:
+    """pydantic's reader of a wire value; kind: its class, or a union of classes."""
+    # A class cannot be given a configuration, one under another name can; mypy knows new names
+    # of classes that it can see only.
+    renamed: Any = NewType
+    named = renamed("named", kind) if isinstance(kind, type) else kind
+    return TypeAdapter(named, config=wire_config(strict))
