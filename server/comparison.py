@@ -70,14 +70,16 @@ def _num_computed(usage: Mapping[str, Any]) -> int:
     return computed if kept is None else min(computed, kept)
 
 
-def load_comparisons(store: Store, response: str, path: Conversation) -> list[Comparison]:
+def load_comparisons(
+    store: Store, response: str, principal: str, path: Conversation
+) -> list[Comparison]:
     """What a response, which answers the end of the path, can be compared with: at most two.
 
     The conversation's last response before it; and the one that made the last answer on the path,
     which is another after a return to an older branch, and in a conversation that was forked.
-    Raises StoreError.
+    Raises ResponseNotFound, StoreError.
     """
-    own = store.response(response)
+    own = store.response(response, principal=principal)
     answers = [message.id for message in path.messages if message.role == "assistant"]
     found = []
     for row in store.earlier_responses(own, answers[-1] if answers else None):
@@ -85,7 +87,8 @@ def load_comparisons(store: Store, response: str, path: Conversation) -> list[Co
         if row.answer in answers:
             its_path = path.until(row.answer)
         else:
-            its_path = Conversation(row.conversation, tuple(store.path(row.answer)))
+            messages = store.path(row.answer, principal=principal)
+            its_path = Conversation(row.conversation, tuple(messages))
         found.append(Comparison.of(row, its_path, here=row.owner == own.owner))
     return found
 

@@ -8,17 +8,24 @@ Knows no file, no lock and no transaction: whoever applies the steps holds the w
          └── response ─────┘   │         one turn of one conversation: the user's message that it
              question, answer ─┘         answers, the answer, what it cost; while it runs, the
                                          partial text and ids, and the process that runs it
+
+    holding     which principal has a message, since when: equal messages of several are one row,
+                and nobody finds what he has not said himself. A path's ancestors are held with it
+    message_fts the words of each holding of a conversation that lists show, under its number
+    idempotency the response that a client's event began; api_key, setting: nothing points to them
 """
 
 from __future__ import annotations
 
 from sqlite_utils import Database, Migrations
 
+from radixchat.server.store_words import searchable_text
+
 # "RXCH". Tells our files from those of any other program that uses SQLite.
 APPLICATION_ID = 0x52584348
 
 # Kept in PRAGMA user_version; raised by one with each step below.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 MIGRATIONS = Migrations("radixchat")
 
@@ -125,3 +132,83 @@ def m003_left_out(db: Database) -> None:
     """How many messages, and tokens, the ids of an absolute message leave out of its path."""
     for column in ("left_out", "left_out_tokens"):
         db.table("message").add_column(column, int, not_null_default=0)
+
+
+@MIGRATIONS(name="m004_principals")
+def m004_principals(db: Database) -> None:
+    """Several principals in one file, what a server keeps of its clients, and full-text search."""
+    _add_columns(db)
+    _create_holdings(db)
+    db.table("idempotency").create(
+        {
+            "principal": str,
+            "event_id": str,
+            "digest": str,  # of what was asked
+            "response": str,
+            "created_at": float,
+        },
+        pk=("principal", "event_id"),
+        not_null={"digest", "response", "created_at"},
+        foreign_keys=[("response", "response", "id")],
+    )
+    db.table("idempotency").create_index(["response"])
+    db.table("idempotency").create_index(["created_at"])
+    db.table("api_key").create(
+        {
+            "id": str,
+            "name": str,
+            "principal": str,
+            "digest": bytes,  # SHA-256 of the key
+            "created_at": float,
+            "revoked_at": float,
+        },
+        pk="id",
+        not_null={"name", "principal", "digest", "created_at"},
+    )
+    db.table("api_key").create_index(["digest"], unique=True)
+    db.table("setting").create({"name": str, "value": bytes}, pk="name", not_null={"value"})
+
+
+def _add_columns(db: Database) -> None:
+    """conversation.owner: the process that forgets it when it ends, of one that is not kept."""
+    conversation, response = db.table("conversation"), db.table("response")
+    conversation.add_column("principal", str, not_null_default="local")
+    conversation.add_column("listed", int, not_null_default=1)
+    conversation.add_column("kept", int, not_null_default=1)
+    conversation.add_column("metadata", str, not_null_default="{}")  # JSON
+    conversation.add_column("owner", str)
+    conversation.create_index(["principal", "used"])
+    conversation.create_index(["principal", "updated_at", "id"])
+    conversation.create_index(["tip"])
+    conversation.create_index(["root"])
+    response.add_column("sequence", int, not_null_default=0)
+    response.add_column("metadata", str, not_null_default="{}")  # JSON
+    response.add_column("previous_response", str)  # which may be deleted
+    response.add_column("instructions", str)
+    response.create_index(["question"])
+
+
+def _create_holdings(db: Database) -> None:
+    """What is there is the local user's.
+
+    The index of words keeps no text: message.text is that, and what was put in is taken out by it.
+    """
+    db.table("holding").create(
+        {"number": int, "principal": str, "message": str, "searchable": int, "created_at": float},
+        pk="number",
+        not_null={"principal", "message", "searchable", "created_at"},
+        foreign_keys=[("message", "message", "id")],
+    )
+    db.table("holding").create_index(["message", "principal"], unique=True)
+    db.execute(
+        "INSERT INTO holding(principal, message, searchable, created_at) "
+        "SELECT 'local', id, 1, created_at FROM message ORDER BY rowid"
+    )
+    db.execute(
+        "CREATE VIRTUAL TABLE message_fts USING "
+        "fts5(text, content='', tokenize='unicode61 remove_diacritics 2')"
+    )
+    held = db.query("SELECT number, text FROM holding JOIN message ON message.id = message")
+    words = "INSERT INTO message_fts(rowid, text) VALUES (?, ?)"
+    for row in list(held):
+        db.execute(words, [row["number"], searchable_text(row["text"])])

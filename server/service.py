@@ -90,15 +90,17 @@ class ChatService:
 
     async def create_conversation(self, system: str | None = None) -> str:
         """A new, empty conversation; the system message, if any, heads it."""
-        return await self._database(self._store.create_conversation, system=system)
+        create = self._store.create_conversation
+        return await self._database(create, principal=self._principal, system=system)
 
     async def latest_conversation(self) -> str | None:
         """The conversation used last, in any process."""
-        return await self._database(self._store.latest)
+        return await self._database(self._store.latest, principal=self._principal)
 
     async def resolve_conversation(self, id_or_prefix: str) -> str:
         """The full id. Raises ConversationNotFound, saying whether none or several match."""
-        return await self._database(self._store.resolve, id_or_prefix)
+        resolve = self._store.resolve
+        return await self._database(resolve, id_or_prefix, principal=self._principal)
 
     async def messages(self, conversation: str) -> list[MessageView]:
         """The messages on the path to the tip, oldest first."""
@@ -112,7 +114,8 @@ class ChatService:
         """
         path = await self._conversation(conversation)
         before = path.before_last_turn()
-        await self._database(self._store.move_tip, conversation, expected=path.tip, new=before.tip)
+        move = functools.partial(self._store.move_tip, conversation, principal=self._principal)
+        await self._database(move, expected=path.tip, new=before.tip)
         self._leave_branch(path, before.token_ids)
         undone = path.last_user
         assert undone is not None
@@ -250,7 +253,7 @@ class ChatService:
         A task of its own: a caller that is cancelled meanwhile must not leave a response in the
         store that nobody runs. Its conversation would stay locked as long as this process lives.
         """
-        response_id = await self._database(
+        begun = await self._database(
             self._store.begin_response,
             conversation=turn.path.id,
             expected_tip=turn.path.tip,
@@ -260,6 +263,7 @@ class ChatService:
             render_hash=self._prompts.render_hash,
             principal=self._principal,
         )
+        response_id = begun.id
         left = self._leave_branch(turn.path, turn.prompt_ids)
         response = RunningResponse(
             created=ResponseCreated(
@@ -307,7 +311,9 @@ class ChatService:
             path, turn.prompt_ids, self._prompts.render_hash, self._principal, self._began
         )
 
-        candidates = await self._database(load_comparisons, self._store, response, path)
+        candidates = await self._database(
+            load_comparisons, self._store, response, self._principal, path
+        )
 
         def explain() -> MissReport | None:
             comparison = closest(candidates, asked.token_ids, asked.render_hash)
@@ -319,8 +325,10 @@ class ChatService:
     async def _conversation(self, conversation: str) -> Conversation:
         def load() -> Conversation:
             self._store.settle(conversation)
-            tip = self._store.conversation(conversation).tip
-            return Conversation(conversation, tuple(self._store.path(tip)))
+            tip = self._store.conversation(conversation, principal=self._principal).tip
+            return Conversation(
+                conversation, tuple(self._store.path(tip, principal=self._principal))
+            )
 
         return await self._database(load)
 

@@ -106,9 +106,11 @@ def test_kill_at_any_moment_loses_no_turn(tmp_path: Path) -> None:
         raw.close()
         with Store(database) as store:
             assert store.verify() == []
-            conversation = store.latest()
+            conversation = store.latest(principal="local")
             assert conversation is not None
-            path = store.path(store.conversation(conversation).tip)
+            path = store.path(
+                store.conversation(conversation, principal="local").tip, principal="local"
+            )
         users = [m.text for m in path if m.role == "user"]
         assert users[-1] == question
         assert len(users) == attempt + 1

@@ -26,8 +26,10 @@ def test_a_terminal_closed_in_mid_answer(tiny_model: Path, tmp_path: Path) -> No
         assert chat.process.exitstatus == 129
         chat.process.closed = True
     with Store(database) as store:
-        conversation = store.latest()
+        conversation = store.latest(principal="local")
         assert conversation is not None
-        path = store.path(store.conversation(conversation).tip)
+        path = store.path(
+            store.conversation(conversation, principal="local").tip, principal="local"
+        )
     assert [message.role for message in path] == ["user", "assistant"]
     assert path[-1].status == "interrupted"

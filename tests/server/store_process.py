@@ -24,8 +24,8 @@ def report(**facts: object) -> None:
 
 def begin(store: Store, conversation: str, text: str) -> tuple[str, str]:
     """The response's id and its question."""
-    tip = store.conversation(conversation).tip
-    response = store.begin_response(
+    tip = store.conversation(conversation, principal="local").tip
+    begun = store.begin_response(
         conversation=conversation,
         expected_tip=tip,
         parent=tip,
@@ -34,7 +34,7 @@ def begin(store: Store, conversation: str, text: str) -> tuple[str, str]:
         principal="local",
         render_hash="r",
     )
-    return response, store.response(response).question
+    return begun.id, begun.question
 
 
 def one_turn(store: Store, conversation: str, number: int, *, tell: bool) -> None:
@@ -55,7 +55,9 @@ def one_turn(store: Store, conversation: str, number: int, *, tell: bool) -> Non
 
 def loop(path: Path) -> None:
     with Store(path) as store:
-        conversation = store.latest() or store.create_conversation()
+        conversation = store.latest(principal="local") or store.create_conversation(
+            principal="local"
+        )
         report(conversation=conversation)
         number = 0
         while True:
@@ -65,7 +67,7 @@ def loop(path: Path) -> None:
 
 def turns(path: Path, count: int) -> None:
     with Store(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         for number in range(count):
             one_turn(store, conversation, number, tell=False)
     report(conversation=conversation)
@@ -73,18 +75,22 @@ def turns(path: Path, count: int) -> None:
 
 def hold(path: Path) -> None:
     with Store(path) as store:
-        conversation = store.create_conversation(system="Be brief.")
+        conversation = store.create_conversation(principal="local", system="Be brief.")
         response, question = begin(store, conversation, "question")
         store.save_partial(response, Answer("partial", (1, 2, 3)))
         report(conversation=conversation, response=response, question=question)
         sys.stdin.readline()
-        report(answer=store.path(store.conversation(conversation).tip)[-1].text)
+        report(
+            answer=store.path(
+                store.conversation(conversation, principal="local").tip, principal="local"
+            )[-1].text
+        )
 
 
 def open_named() -> None:
     for line in sys.stdin:
         with Store(Path(line.rstrip("\n"))) as store:
-            report(conversation=store.create_conversation(title="first"))
+            report(conversation=store.create_conversation(principal="local", title="first"))
 
 
 def main(action: str, *arguments: str) -> None:

@@ -15,7 +15,7 @@ def compared(store: Store, conversation: str, **changes: Any) -> list[Comparison
     row = begin(store, conversation, "and?", (7, 8), **changes)
     path = load(store, conversation)
     assert path.tip == row.question
-    return load_comparisons(store, row.id, path)
+    return load_comparisons(store, row.id, "local", path)
 
 
 def ended(store: Store, conversation: str, answer: tuple[int, ...], output_tokens: int) -> None:
@@ -28,7 +28,7 @@ def ended(store: Store, conversation: str, answer: tuple[int, ...], output_token
 
 def test_a_first_turn_has_nothing_to_compare_with(store: Store) -> None:
     """Neither has one after a turn that failed, or that was stopped before its first token."""
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     row = begin(store, conversation)
     finish(store, row.id, status="failed", error="it broke")
     row = begin(store, conversation)
@@ -39,7 +39,7 @@ def test_a_first_turn_has_nothing_to_compare_with(store: Store) -> None:
 def test_the_last_sampled_token_has_no_kv(store: Store) -> None:
     """It is the stop token, which is not stored, or the last one of a cut answer."""
     for output_tokens, computed in ((4, (1, 2, 3, 4, 5)), (3, (1, 2, 3, 4))):
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         ended(store, conversation, (3, 4, 5), output_tokens)
         (comparison,) = compared(store, conversation)
         assert comparison.token_ids == computed
@@ -51,7 +51,7 @@ def test_the_last_sampled_token_has_no_kv(store: Store) -> None:
 
 def test_what_was_shown_of_a_cut_token_has_no_kv(store: Store) -> None:
     """Two tokens were kept, the third was encoded of the first part of one with a stop text."""
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     row = begin(store, conversation, user=NewMessage("Hi", (1, 2), absolute=True))
     usage = {"input_tokens": 2, "output_tokens": 6, "output_tokens_details": {"kept_tokens": 2}}
     finish(store, row.id, "Hello", (3, 4, 5), usage=usage)
@@ -61,7 +61,7 @@ def test_what_was_shown_of_a_cut_token_has_no_kv(store: Store) -> None:
 
 def test_ids_that_another_model_made_are_not_known(store: Store) -> None:
     """Another model's answer to a stored question was rendered for once; its length is known."""
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     say(store, conversation)
     question = load(store, conversation).messages[0].id
     again = begin(store, conversation, None, parent=question, render_hash="other")
@@ -74,29 +74,40 @@ def test_ids_that_another_model_made_are_not_known(store: Store) -> None:
 
 def test_the_last_response_and_the_one_on_the_path(store: Store) -> None:
     """They differ after a return to an older branch; the last one comes first."""
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     first = say(store, conversation, "one", "first")
     say(store, conversation, "two", "second")
-    tip = store.conversation(conversation).tip
-    store.move_tip(conversation, expected=tip, new=first)
+    tip = store.conversation(conversation, principal="local").tip
+    store.move_tip(conversation, expected=tip, new=first, principal="local")
     last, own = compared(store, conversation)
     assert [message.text for message in last.path.messages] == ["one", "first", "two", "second"]
     assert [message.text for message in own.path.messages] == ["one", "first"]
 
 
-def test_for_whom_is_kept(store: Store) -> None:
-    """Whoever asks next learns that the tokens lie under another root."""
-    conversation = store.create_conversation()
-    row = begin(store, conversation, principal="ada")
-    finish(store, row.id)
-    (comparison,) = compared(store, conversation, principal="bob")
-    assert comparison.principal == "ada"
+def test_another_principal_is_not_compared_with(store: Store) -> None:
+    """Equal words of somebody else's are one message, and still nobody else's business."""
+    theirs = store.create_conversation(principal="ada")
+    asked = NewMessage("Hi", (1, 2))
+    begun = store.begin_response(
+        conversation=theirs,
+        expected_tip=None,
+        parent=None,
+        user=asked,
+        options={},
+        render_hash="r",
+        principal="ada",
+    )
+    finish(store, begun.id, "Hello")
+    conversation = store.create_conversation(principal="local")
+    assert store.conversation(theirs, principal="ada").tip == say(store, conversation)
+    (comparison,) = compared(store, conversation)
+    assert comparison.principal == "local"
 
 
 def test_a_response_is_not_compared_with_itself(store: Store) -> None:
     """Nor is it when it has ended meanwhile."""
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     row = begin(store, conversation)
     question = load(store, conversation)
     finish(store, row.id)
-    assert load_comparisons(store, row.id, question) == []
+    assert load_comparisons(store, row.id, "local", question) == []

@@ -155,7 +155,7 @@ def test_every_cut_is_a_prefix(nodes: list[tuple[str, tuple[int, ...]]]) -> None
 
 def test_a_question_has_the_id_that_the_store_gives_it(store: Store) -> None:
     """What is said of a message before it is stored names it as afterwards."""
-    conversation = store.create_conversation(system="Be brief.")
+    conversation = store.create_conversation(principal="local", system="Be brief.")
     message = NewMessage("Hi", (1, 2), absolute=True)
     said = load(store, conversation).said(message, "r")
     begin(store, conversation, user=message)

@@ -44,7 +44,7 @@ def test_a_response_of_the_first_schema_was_for_the_local_user(tmp_path: Path) -
     path = tmp_path / "s.db"
     as_of_version_1(path)
     with Store(path) as store:
-        assert store.response("resp_1").principal == "local"
+        assert store.response("resp_1", principal="local").principal == "local"
         say(store, "conv_1", "And now?")
         assert [row for row in store.verify() if "msg_1" not in row] == []
 
@@ -62,7 +62,7 @@ def test_a_file_of_the_second_schema_has_left_nothing_out(tmp_path: Path) -> Non
         connection.execute("PRAGMA user_version = 2")
         connection.commit()
     with Store(path) as store:
-        (message,) = store.path(id_)
+        (message,) = store.path(id_, principal="local")
         assert message.left_out == NOTHING
         say(store, "conv_1", "And now?")
         assert store.verify() == []

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from radixchat.engine import template_sandbox
-from radixchat.server import rows
+from radixchat.engine.errors import ConversationNotFound
 from radixchat.server.local import LocalSettings, open_service
 from radixchat.server.protocol import MissReport, OutputTextDelta, ResponseDone
+from radixchat.server.rows_message import Place, insert_message
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
 from radixchat.server.store_file import StoreFile
@@ -108,7 +109,7 @@ def rewrite_system(database: Path, conversation: str, text: str) -> str:
     """Give the conversation another system message, and nothing after it; the message's id."""
     file = StoreFile(database)
     with file.writing() as db:
-        root = rows.insert_message(db, parent=None, role="system", text=text)
+        root = insert_message(db, Place("local", True), parent=None, role="system", text=text)
         db.table("conversation").update(conversation, {"root": root, "tip": root})
     file.close()
     return root
@@ -205,21 +206,14 @@ def test_stripped_reasoning(settings: LocalSettings, tmp_path: Path) -> None:
 
 
 def test_another_tenant(settings: LocalSettings) -> None:
-    """The conversation was somebody else's: nothing is found, and no text is shown."""
+    """A conversation of somebody else's is not there, and what was cached for her is not told."""
 
     async def main() -> None:
         async with open_for(settings, "ada", "bob") as (ada, bob):
             conversation = await ada.create_conversation("Be brief.")
-            first = await finish(ada.send(conversation, "Hi", GREEDY))
-            done = await finish(bob.send(conversation, "More", GREEDY))
-            assert done.usage.cached_tokens == 0
-            common = reusable(first, done)
-            assert common == len(first.input_ids) + len(first.output_ids) - 1
-            first_message = (await ids(ada, conversation))[0]
-            assert missed(done) == MissReport(
-                "namespace", 0, first_message, None, None, common, common
-            )
-            # The same words in a conversation of his own: what another has cached is not told.
+            await finish(ada.send(conversation, "Hi", GREEDY))
+            with pytest.raises(ConversationNotFound):
+                await finish(bob.send(conversation, "More", GREEDY))
             own = await bob.create_conversation("Be curt.")
             assert missed(await finish(bob.send(own, "Hi", GREEDY))).reason == "cold"
 
@@ -292,8 +286,8 @@ def test_a_forked_conversation_is_compared_with_the_one_it_came_from(
 
     def fork(conversation: str) -> str:
         with Store(path) as store:
-            row = store.conversation(conversation)
-            forked = store.create_conversation()
+            row = store.conversation(conversation, principal="local")
+            forked = store.create_conversation(principal="local")
         file = StoreFile(path)
         with file.writing() as db:
             db.table("conversation").update(forked, {"tip": row.tip})

@@ -54,7 +54,9 @@ def test_closing_ends_and_stores_what_runs(settings: LocalSettings, database: Pa
     conversation = serve(body, settings)
     assert statuses(database) == ["incomplete"]
     with Store(database) as store:
-        path = store.path(store.conversation(conversation).tip)
+        path = store.path(
+            store.conversation(conversation, principal="local").tip, principal="local"
+        )
         assert [m.role for m in path] == ["user", "assistant"]
         assert path[-1].status == "interrupted"
         assert path[-1].token_ids
@@ -144,7 +146,12 @@ def test_everything_is_closed_whatever_fails(settings: LocalSettings, database: 
     with pytest.raises(EngineStopped, match="closed"):
         asyncio.run(service.messages(conversation))
     with Store(database) as store:
-        assert [m.text for m in store.path(store.conversation(conversation).tip)][:1] == ["now"]
+        assert [
+            m.text
+            for m in store.path(
+                store.conversation(conversation, principal="local").tip, principal="local"
+            )
+        ][:1] == ["now"]
 
 
 def test_a_turn_cancelled_twice_while_it_begins(settings: LocalSettings, database: Path) -> None:

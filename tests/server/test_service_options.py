@@ -232,7 +232,7 @@ def test_options_are_stored_as_they_were_used(settings: LocalSettings) -> None:
     response, seed = serve(body, settings)
     assert settings.database is not None
     with Store(settings.database) as store:
-        stored = store.response(response).options
+        stored = store.response(response, principal="local").options
     assert stored["seed"] == seed
     assert (stored["stop"], stored["priority"]) == (["x"], 3)
     assert stored["response_format"] == {"kind": "choice", "value": '["a"]'}
@@ -276,9 +276,9 @@ def test_a_service_closes_while_an_answer_has_a_form(
     serve(body, settings)
     assert settings.database is not None
     with Store(settings.database) as store:
-        latest = store.latest()
+        latest = store.latest(principal="local")
         assert latest is not None
-        path = store.path(store.conversation(latest).tip)
+        path = store.path(store.conversation(latest, principal="local").tip, principal="local")
     assert path[-1].status == "interrupted"
     assert set(path[-1].text) == {"a"}
 

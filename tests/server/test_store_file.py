@@ -64,7 +64,7 @@ def test_creates_private_folders_and_file(tmp_path: Path) -> None:
     """Missing folders are made for their owner only, and so is everything in them."""
     path = tmp_path / "a" / "b" / "s.db"
     with Store(path) as store:
-        say(store, store.create_conversation(), "Hi")
+        say(store, store.create_conversation(principal="local"), "Hi")
         modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
         assert set(modes.values()) == {0o600}
         assert {"s.db", "s.db-wal", "s.db-shm"} < set(modes)
@@ -92,9 +92,9 @@ def test_pragmas_and_identity(tmp_path: Path) -> None:
 def test_in_memory() -> None:
     """A store in memory is like any other, and makes no file."""
     with Store(Path(":memory:")) as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         tip = say(store, conversation, "Hi")
-        assert [message.text for message in store.path(tip)] == ["Hi", "Hello"]
+        assert [message.text for message in store.path(tip, principal="local")] == ["Hi", "Hello"]
         assert store.verify() == []
     assert not Path(":memory:").exists()
 
@@ -164,12 +164,12 @@ def test_refuses_what_cannot_be_written() -> None:
 def test_file_that_becomes_read_only(tmp_path: Path) -> None:
     """Writing fails with the path and the cause; what was stored stays readable."""
     with Store(tmp_path / "s.db") as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         tip = say(store, conversation, "Hi")
         store._file._connection.execute("PRAGMA query_only = ON")
         with pytest.raises(StoreError, match=r"s\.db cannot be written"):
             say(store, conversation, "Again")
-        assert store.conversation(conversation).tip == tip
+        assert store.conversation(conversation, principal="local").tip == tip
         assert store.verify() == []
 
 
@@ -177,22 +177,24 @@ def test_full_disk_loses_nothing_committed(tmp_path: Path) -> None:
     """No turn is half stored; what could not be stored is stored when there is room again."""
     path = tmp_path / "s.db"
     with Store(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         tip = say(store, conversation, "Hi")
         with full_disk(path), pytest.raises(StoreError, match=r"s\.db .* nothing stored before"):
             say(store, conversation, "x" * 100_000)
-        assert store.conversation(conversation).tip == tip
+        assert store.conversation(conversation, principal="local").tip == tip
         assert store.verify() == []
 
         row = begin(store, conversation, "Again")
         store.save_partial(row.id, Answer("part", (6,)))
         with full_disk(path), pytest.raises(StoreError):
             finish(store, row.id, "y" * 100_000)
-        assert store.conversation(conversation).tip == row.question
+        assert store.conversation(conversation, principal="local").tip == row.question
         assert store.recover() == [row.id]  # as the next turn does, too
-        last = store.path(store.conversation(conversation).tip)[-1]
+        last = store.path(
+            store.conversation(conversation, principal="local").tip, principal="local"
+        )[-1]
         assert (last.text, last.status) == ("y" * 100_000, "complete")
-        assert store.response(row.id).status == "completed"
+        assert store.response(row.id, principal="local").status == "completed"
         assert say(store, conversation, "And again") is not None
         assert store.verify() == []
 
@@ -201,14 +203,14 @@ def test_close_stores_what_the_disk_had_refused(tmp_path: Path) -> None:
     """There is room again when the store is closed: the whole answer is kept, not its part."""
     path = tmp_path / "s.db"
     store = Store(path)
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     row = begin(store, conversation)
     store.save_partial(row.id, Answer("part", (6,)))
     with full_disk(path), pytest.raises(StoreError):
         finish(store, row.id, "y" * 100_000)
     store.close()
     with Store(path) as store:
-        assert store.response(row.id).status == "completed"
+        assert store.response(row.id, principal="local").status == "completed"
         assert load(store, conversation).messages[-1].text == "y" * 100_000
 
 
@@ -216,7 +218,7 @@ def test_close_with_a_disk_that_is_still_full(tmp_path: Path) -> None:
     """It says so, and closes all the same: the next one recovers what was saved."""
     path = tmp_path / "s.db"
     store = Store(path)
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     row = begin(store, conversation)
     store.save_partial(row.id, Answer("part", (6,)))
     with full_disk(path):
@@ -250,18 +252,18 @@ def test_waits_for_the_write_lock_then_says_so(tmp_path: Path) -> None:
         holder.execute("BEGIN IMMEDIATE")
         begun = time.monotonic()
         with pytest.raises(StoreError, match="locked by another process for 5 s"):
-            store.create_conversation()
+            store.create_conversation(principal="local")
         assert time.monotonic() - begun >= BUSY_SECONDS
         holder.rollback()
         holder.close()
-        store.create_conversation()
+        store.create_conversation(principal="local")
 
 
 def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
     """Zeroed pages give a StoreError where they are read, and problems from verify; no crash."""
     path = tmp_path / "s.db"
     with Store(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         for number in range(50):
             tip = say(store, conversation, f"{number} " * 200)
     content = path.read_bytes()
@@ -271,7 +273,7 @@ def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
         try:
             with Store(path) as store:
                 assert store.verify() != []
-                store.path(tip)
+                store.path(tip, principal="local")
         except StoreError as error:
             refusals.append(str(error))
     assert len(refusals) > 5
@@ -284,14 +286,14 @@ def test_closed_store(tmp_path: Path) -> None:
     store.close()
     store.close()
     with pytest.raises(StoreError, match=r"s\.db"):
-        store.latest()
+        store.latest(principal="local")
 
 
 def test_verify_finds_changes(tmp_path: Path) -> None:
     """A changed text, a cut id list, a missing parent are each named."""
     path = tmp_path / "s.db"
     with Store(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         say(store, conversation)
         question, answer = load(store, conversation).messages
         assert store.verify() == []
@@ -303,21 +305,22 @@ def test_verify_finds_changes(tmp_path: Path) -> None:
             assert store.verify() == []
         run(path, "DELETE FROM message WHERE id = ?", question.id)
         problems = store.verify()
-        assert len(problems) == 2, problems  # the answer's parent, the response's question
+        # The answer's parent, the response's question, what its principal holds.
+        assert len(problems) == 3, problems
         assert all("refers to nothing" in problem for problem in problems)
         with pytest.raises(StoreError, match=f"no whole path to message '{answer.id}'"):
-            store.path(answer.id)
+            store.path(answer.id, principal="local")
 
 
 def test_path_of_a_loop_ends(tmp_path: Path) -> None:
     """A loop of parents, which only damage can make, is reported and not followed for ever."""
     path = tmp_path / "s.db"
     with Store(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         tip = say(store, conversation)
         run(path, "UPDATE message SET parent = ? WHERE parent IS NULL", tip)
         with pytest.raises(StoreError, match="no whole path"):
-            store.path(tip)
+            store.path(tip, principal="local")
         assert store.verify() != []
 
 
@@ -326,7 +329,7 @@ def test_a_file_that_goes_away_is_told_at_the_next_turn(tmp_path: Path, replaced
     """What SQLite would write to a deleted file without a word is refused, and said."""
     path = tmp_path / "s.db"
     store = Store(path)
-    conversation = store.create_conversation()
+    conversation = store.create_conversation(principal="local")
     begun = begin(store, conversation).id
     for file in tmp_path.glob("s.db*"):
         if "owner" not in file.name:
@@ -336,7 +339,7 @@ def test_a_file_that_goes_away_is_told_at_the_next_turn(tmp_path: Path, replaced
     with pytest.raises(StoreError, match="deleted or replaced"):
         finish(store, begun)
     with pytest.raises(StoreError, match="deleted or replaced"):
-        store.create_conversation()
+        store.create_conversation(principal="local")
     with pytest.raises(StoreError, match="deleted or replaced"):
         store.close()  # the answer that could not be stored has nowhere to go
 
@@ -345,7 +348,7 @@ def test_a_row_that_cannot_be_is_named(tmp_path: Path) -> None:
     """NULL where ids should be: verify says which message, a read raises StoreError."""
     path = tmp_path / "s.db"
     with Store(path) as store:
-        conversation = store.create_conversation()
+        conversation = store.create_conversation(principal="local")
         answer = say(store, conversation)
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema = ON")
@@ -359,4 +362,4 @@ def test_a_row_that_cannot_be_is_named(tmp_path: Path) -> None:
     with Store(path) as store:
         assert any(str(answer) in problem for problem in store.verify())
         with pytest.raises(StoreError, match="damaged"):
-            store.path(answer)
+            store.path(answer, principal="local")

@@ -75,7 +75,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.expected) < 4)
     @rule(target=conversations, system=st.none() | TEXTS)
     def create(self, system: str | None) -> str:
-        conversation = self.store.create_conversation(system=system)
+        conversation = self.store.create_conversation(principal="local", system=system)
         self.expected[conversation] = Expected()
         root = () if system is None else (("system", system, (), "complete"),)
         self.expected[conversation].move(root)
@@ -169,9 +169,9 @@ class StoreMachine(RuleBasedStateMachine):
         new = path.before_last_turn().tip
         if expected.running:
             with pytest.raises(ConversationLocked):
-                self.store.move_tip(conversation, expected=path.tip, new=new)
+                self.store.move_tip(conversation, expected=path.tip, new=new, principal="local")
             return
-        self.store.move_tip(conversation, expected=path.tip, new=new)
+        self.store.move_tip(conversation, expected=path.tip, new=new, principal="local")
         expected.move(expected.path[: users[-1]])
 
     @rule()
@@ -190,7 +190,7 @@ class StoreMachine(RuleBasedStateMachine):
         conversation = data.draw(st.sampled_from(list(self.expected)))
         with Store(self.folder / "s.db") as other:
             assert load(other, conversation) == load(self.store, conversation)
-            assert other.resolve(conversation) == conversation
+            assert other.resolve(conversation, principal="local") == conversation
 
     @invariant()
     def paths_are_as_expected(self) -> None:
@@ -199,7 +199,7 @@ class StoreMachine(RuleBasedStateMachine):
             found = tuple((m.role, m.text, m.token_ids, m.status) for m in path.messages)
             assert found == expected.path
             assert path.token_ids == sum((n[2] for n in expected.path), ())
-        assert self.store.latest() == self.latest
+        assert self.store.latest(principal="local") == self.latest
 
     @invariant()
     def nothing_is_stored_twice_or_lost(self) -> None:

@@ -58,7 +58,7 @@ def tell(process: subprocess.Popen[str], line: str) -> None:
 
 
 def begin(store: Store, conversation: str) -> None:
-    tip = store.conversation(conversation).tip
+    tip = store.conversation(conversation, principal="local").tip
     store.begin_response(
         conversation=conversation,
         expected_tip=tip,
@@ -72,12 +72,14 @@ def begin(store: Store, conversation: str) -> None:
 
 def check_recovered(store: Store, held: dict[str, Any]) -> None:
     """The question and the partial answer are there, marked, and the conversation goes on."""
-    path = store.path(store.conversation(held["conversation"]).tip)
+    path = store.path(
+        store.conversation(held["conversation"], principal="local").tip, principal="local"
+    )
     assert [message.role for message in path] == ["system", "user", "assistant"]
     assert (path[-1].text, path[-1].token_ids) == ("partial", (1, 2, 3))
     assert path[-1].status == "interrupted"
-    response = store.response(held["response"])
-    assert (response.status, response.reason) == ("incomplete", "interrupted")
+    response = store.response(held["response"], principal="local")
+    assert (response.status, response.reason) == ("incomplete", "server_shutdown")
     assert (response.question, response.answer) == (path[1].id, path[2].id)
     assert store.verify() == []
     begin(store, held["conversation"])
@@ -105,7 +107,9 @@ def test_killed_process_is_recovered_by_one_that_is_open(spawn: Spawn, tmp_path:
         process.kill()
         process.wait()
         with pytest.raises(ConversationLocked) as moved:  # the tip is the recovered answer now
-            store.move_tip(held["conversation"], expected=held["question"], new=None)
+            store.move_tip(
+                held["conversation"], expected=held["question"], new=None, principal="local"
+            )
         assert moved.value.retry_after_ms == 0
         check_recovered(store, held)
 
@@ -116,7 +120,7 @@ def test_a_conversation_that_is_settled_first_goes_on_at_once(spawn: Spawn, tmp_
         process = spawn("hold", tmp_path / "s.db")
         held = facts(process)
         store.settle(held["conversation"])  # a live process keeps what it has
-        assert store.conversation(held["conversation"]).tip == held["question"]
+        assert store.conversation(held["conversation"], principal="local").tip == held["question"]
         process.kill()
         process.wait()
         store.settle(held["conversation"])
@@ -140,7 +144,7 @@ def test_live_process_is_not_robbed(spawn: Spawn, tmp_path: Path, stopped: bool)
     for path in (tmp_path / "s.db", link):
         with Store(path) as store:
             assert store.recover() == []
-            assert store.response(held["response"]).status == "in_progress"
+            assert store.response(held["response"], principal="local").status == "in_progress"
             with pytest.raises(ConversationLocked, match=held["response"]):
                 begin(store, held["conversation"])
     if stopped:
@@ -158,12 +162,14 @@ def kill_while_writing(spawn: Spawn, path: Path, seconds: float) -> None:
     said = [json.loads(line) for line in process.communicate()[0].splitlines()]
     with Store(path) as store:
         assert store.verify() == []
-        messages = store.path(store.conversation(conversation).tip)
+        messages = store.path(
+            store.conversation(conversation, principal="local").tip, principal="local"
+        )
         on_path = {message.id for message in messages}
         assert {fact["tip"] for fact in said if "tip" in fact} <= on_path
         for fact in said:
             if "partial" in fact:
-                answer = store.response(fact["response"]).answer
+                answer = store.response(fact["response"], principal="local").answer
                 (text,) = (message.text for message in messages if message.id == answer)
                 assert text.startswith(fact["partial"])
         statuses = {message.status for message in messages[:-2] if message.role == "user"}
@@ -194,7 +200,7 @@ def open_at_once(spawn: Spawn, folder: Path, rounds: int) -> None:
         made = {facts(process)["conversation"] for process in processes}
         with Store(path) as store:
             assert len(made) == 4
-            assert {store.conversation(id_).id for id_ in made} == made
+            assert {store.conversation(id_, principal="local").id for id_ in made} == made
             assert store.verify() == []
 
 
@@ -214,7 +220,14 @@ def write_at_once(spawn: Spawn, path: Path, processes: int, turns: int) -> None:
     made = [facts(writer)["conversation"] for writer in writers]
     with Store(path) as store:
         for conversation in made:
-            assert len(store.path(store.conversation(conversation).tip)) == 2 * turns
+            assert (
+                len(
+                    store.path(
+                        store.conversation(conversation, principal="local").tip, principal="local"
+                    )
+                )
+                == 2 * turns
+            )
         assert store.verify() == []
 
 

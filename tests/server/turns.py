@@ -14,8 +14,8 @@ from radixchat.server.store import Store
 
 def load(store: Store, conversation: str) -> Conversation:
     """The path to the tip."""
-    row = store.conversation(conversation)
-    return Conversation(row.id, tuple(store.path(row.tip)))
+    row = store.conversation(conversation, principal="local")
+    return Conversation(row.id, tuple(store.path(row.tip, principal="local")))
 
 
 def begin(
@@ -26,7 +26,7 @@ def begin(
     **changes: Any,
 ) -> ResponseRow:
     """Begin a turn at the tip, but for the changes; text None answers the parent again."""
-    tip = store.conversation(conversation).tip
+    tip = store.conversation(conversation, principal="local").tip
     arguments: dict[str, Any] = {
         "expected_tip": tip,
         "parent": tip,
@@ -35,7 +35,8 @@ def begin(
         "render_hash": "r",
         "principal": "local",
     }
-    return store.response(store.begin_response(conversation=conversation, **arguments | changes))
+    begun = store.begin_response(conversation=conversation, **arguments | changes)
+    return store.response(begun.id, principal="local")
 
 
 def finish(

@@ -1,0 +1,238 @@
+"""The responses of one file: how they begin, are kept while they run, and end.
+
+Knows which process runs what. A response that a killed process had begun is recovered by the next
+one that looks: the user's turn and the partial answer stay, marked "interrupted". What the disk
+refuses to take of an end is kept and tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlite_utils import Database
+
+from radixchat.engine.errors import InvalidRequest, StoreError
+from radixchat.server import rows, rows_conversation, rows_response
+from radixchat.server.message import Answer, NewMessage, check_text, pack_ids
+from radixchat.server.owner import Owner
+from radixchat.server.rows import NO_METADATA, BegunResponse, Outcome, ResponseRow
+from radixchat.server.store_conversation import check_metadata
+from radixchat.server.store_file import StoreFile
+from radixchat.server.store_turn import NewResponse, begin
+
+
+class ResponseStore:
+    """An open file with its responses; StoreFile says how it is opened and what may fail."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = StoreFile(path)
+        # Resolved: a link to the file must lead to the same owners.
+        self._owner = Owner(None if self._file.in_memory else path.resolve())
+        self._unsaved: dict[str, Outcome] = {}  # ended here, but the disk refused to take it
+        try:
+            self.recover()
+            with self._file.explained():
+                self._owner.sweep()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file and give up what is still in progress; a second time does nothing.
+
+        What the disk had refused is stored if it takes it now; StoreError tells that it does not.
+        """
+        with self._file.explained():
+            try:
+                if self._unsaved:
+                    self.recover()
+            finally:
+                self._unsaved.clear()
+                try:
+                    self._owner.release()
+                finally:
+                    self._file.close()
+
+    def begin_response(
+        self,
+        *,
+        conversation: str,
+        expected_tip: str | None,
+        parent: str | None,
+        user: NewMessage | None,
+        options: Mapping[str, Any],
+        render_hash: str,
+        principal: str,
+        previous_response: str | None = None,
+        instructions: str | None = None,
+        metadata: Mapping[str, str] = NO_METADATA,
+        event: tuple[str, str] | None = None,
+    ) -> BegunResponse:
+        """Store the user's turn and that it is being answered, in one durable transaction.
+
+        The user's message goes under `parent`; without one (regenerate) `parent` is the user
+        message to answer again, or any message where the options say "generate": False. The tip
+        moves to the message that is answered. render_hash: which model, tokenizer and template
+        make the ids. event: the client's name for what it asks, and a digest of that; the same
+        again within 24 hours is the same response.
+
+        Raises ConversationNotFound; ConversationLocked where another turn of the conversation is
+        running or the tip is not `expected_tip`; IdempotencyConflict; InvalidRequest where
+        `parent` is not a message of the principal under the conversation's system message, the
+        text is not valid Unicode, or an id is out of range.
+        """
+        if user is not None:
+            check_text("the message", user.text)
+        check_text("the instructions", instructions or "")
+        check_metadata(metadata)
+        self.settle(conversation)
+        with self._file.explained():
+            owner = self._owner.claim()
+        with self._file.writing() as db:
+            return begin(
+                db,
+                NewResponse(
+                    conversation=conversation,
+                    principal=principal,
+                    owner=owner,
+                    expected_tip=expected_tip,
+                    parent=parent,
+                    user=user,
+                    options=options,
+                    render_hash=render_hash,
+                    previous_response=previous_response,
+                    instructions=instructions,
+                    metadata=metadata,
+                    event=event,
+                ),
+            )
+
+    def begun_by(self, event_id: str, digest: str, *, principal: str) -> BegunResponse | None:
+        """What that event has begun within 24 hours; raises IdempotencyConflict."""
+        with self._file.reading() as db:
+            return rows_response.find_begun(db, event_id, digest, principal)
+
+    def response(self, response: str, *, principal: str) -> ResponseRow:
+        """That response; raises ResponseNotFound."""
+        with self._file.reading() as db:
+            return rows_response.find_response(db, response, principal)
+
+    def responses_of(self, conversation: str, *, principal: str) -> list[ResponseRow]:
+        """The conversation's responses as they were begun; raises ConversationNotFound."""
+        with self._file.reading() as db:
+            rows_conversation.find_conversation(db, conversation, principal)
+            return rows_response.find_responses(db, conversation)
+
+    def earlier_responses(self, response: ResponseRow, answer: str | None) -> list[ResponseRow]:
+        """What a response may be compared with, the later first: at most two.
+
+        The last one of its conversation before it, and the last that made the message `answer`.
+        Only such as have an answer and did not fail.
+        """
+        with self._file.reading() as db:
+            return rows_response.earlier_responses(db, response, answer)
+
+    def save_partial(self, response: str, answer: Answer, sequence: int = 0) -> None:
+        """Keep what is generated so far; also the sign that its process lives.
+
+        sequence: a number of its log, not below any that was given out. Does nothing once the
+        response has ended.
+        """
+        check_text("the answer", answer.text)
+        values = [answer.text, pack_ids(answer.token_ids), sequence, time.time(), response]
+        save = "UPDATE response SET text = ?, token_ids = ?, sequence = ?, updated_at = ?"
+        with self._file.writing() as db:
+            db.execute(f"{save} WHERE id = ? AND {rows.RUNNING}", values)
+
+    def finish_response(self, response: str, outcome: Outcome) -> str | None:
+        """Store the answer and how the response ended, in one transaction; the answer's id.
+
+        The answer's status is "complete", "interrupted" or "error" as the response's is
+        "completed", "incomplete" or "failed". Where nothing was generated there is no answer
+        (None), unless "completed". The tip moves to the answer if it still is at the message
+        answered. A second, identical end changes nothing.
+
+        Raises StoreError where the disk does not take it: then the store keeps the outcome, and
+        tries again before the conversation's next turn and when it is closed. Also where another
+        process has taken the response over and ended it otherwise. Raises InvalidRequest for an
+        answer that cannot be stored: then the response has "failed" with what was saved of it.
+        """
+        assert outcome.status in rows.MESSAGE_STATUS, f"no response ends as {outcome.status!r}"
+        answer = outcome.answer or Answer("", ())
+        try:
+            check_text("the answer", answer.text)
+            pack_ids(answer.token_ids)
+        except InvalidRequest as refusal:
+            self._end(response, Outcome("failed", error=str(refusal)))
+            raise
+        return self._end(response, outcome)
+
+    def _end(self, response: str, outcome: Outcome) -> str | None:
+        try:
+            with self._file.writing() as db:
+                row = rows_response.find_response(db, response)
+                if row.status == rows.IN_PROGRESS:
+                    answer, as_given = rows_response.end_response(db, row, outcome), True
+                    rows_conversation.mark_used(db, row.conversation)
+                else:
+                    answer, as_given = row.answer, rows_response.has_ended_so(db, row, outcome)
+        except StoreError:
+            self._unsaved[response] = outcome
+            raise
+        self._unsaved.pop(response, None)
+        if not as_given:
+            raise StoreError(
+                f"{self._file.path}: another process has taken over response {response} and "
+                f"stored it as {row.status!r}; what was generated since is not stored"
+            )
+        return answer
+
+    def recover(self) -> list[str]:
+        """End the responses whose process is gone, as incomplete/server_shutdown; their ids.
+
+        What such a process had saved becomes an "interrupted" answer, and the tip moves there.
+        Also stores what the disk had refused of this process' own.
+        """
+        with self._file.reading() as db:
+            abandoned = self._abandoned(db)
+        if abandoned:
+            with self._file.writing() as db:
+                # Another look: what another process has ended meanwhile stays as it left it.
+                abandoned = self._abandoned(db)
+                for row in abandoned:
+                    rows_response.end_response(db, row, self._unsaved.get(row.id, rows.KILLED))
+        self._unsaved.clear()
+        return [row.id for row in abandoned]
+
+    def _abandoned(self, db: Database) -> list[ResponseRow]:
+        return [
+            row
+            for row in rows_response.running_responses(db)
+            if row.id in self._unsaved or not self._owner.is_alive(row.owner, row.updated_at)
+        ]
+
+    def settle(self, conversation: str) -> None:
+        """End what a process that is gone has left running in the conversation.
+
+        Before its tip is read: a recovered answer moves it. In a transaction of its own, which
+        stays when what the caller does next is refused.
+        """
+        with self._file.reading() as db:
+            busy = rows_response.running_response(db, conversation)
+        if busy is not None:
+            self.recover()
