@@ -106,6 +106,11 @@ def item_id(response: str) -> str:
     return "msg_" + response.removeprefix("resp_")
 
 
+def response_of_item(item: str) -> str:
+    """The response whose item has that id."""
+    return "resp_" + item.removeprefix("msg_")
+
+
 def output_message(
     response: str, status: ItemStatus, content: tuple[OutputText, ...]
 ) -> OutputMessage:

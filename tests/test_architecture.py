@@ -49,9 +49,11 @@ ALLOWED: dict[str, set[str]] = {
         "click",
         "platformdirs",
         "markdown_it",
+        "radixchat.server.event_reader",
         "radixchat.server.protocol",
         "radixchat.server.wire_client_events",
         "radixchat.server.wire_input",
+        "radixchat.server.wire_session",
         "radixchat.server.wire_value",
         "radixchat.bench.main",  # names the benchmarks and imports none
         "radixchat.chat_cli",
