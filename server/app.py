@@ -17,7 +17,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, WebSocketRoute
 
-from radixchat.server import health
+from radixchat.server import admin_http, conversations_http, health, responses_http, websocket
 from radixchat.server.auth import Authenticator
 from radixchat.server.body import BoundedBody
 from radixchat.server.edge import Edge
@@ -60,7 +60,7 @@ def app_of(edge: Edge) -> Starlette:
     app = Starlette(
         routes=routes,
         middleware=[
-            Middleware(RequestWatch, routes=routes, metrics=metrics),
+            Middleware(RequestWatch, routes=routes, metrics=metrics, telemetry=edge.telemetry),
             Middleware(Doorway, settings=settings, metrics=metrics, socket_paths=sockets),
             Middleware(
                 CORSMiddleware,
@@ -80,4 +80,10 @@ def app_of(edge: Edge) -> Starlette:
 
 def all_routes() -> list[BaseRoute]:
     """Every route; the first that matches is taken."""
-    return [*health.ROUTES]
+    return [
+        *health.ROUTES,
+        *websocket.ROUTES,
+        *responses_http.ROUTES,
+        *conversations_http.ROUTES,
+        *admin_http.ROUTES,
+    ]

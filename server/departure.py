@@ -1,10 +1,10 @@
 """`Departure`: how far a server is on its way out. Whoever keeps a connection open looks here.
 
-    serving ── draining ────────────── closing ──► the listener closes, the process ends
-               nothing new begins,     every connection is closed with `code` and `reason`
-               what runs may finish
+    serving ── requested ── draining ────────────── closing ──────────────► the process ends
+                            nothing new begins,     every connection is
+                            what runs may finish    closed with `code`
 
-Owns the two steps. Knows no signal and no connection; `serve.py` decides when.
+Owns the steps. Knows no signal and no connection; `serve.py` takes them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ INTERNAL_ERROR = 1011
 
 
 class Departure:
-    """draining and closing are set once, in this order, and never taken back.
+    """Each step is set once, in this order, and never taken back.
 
-    code, reason: with which a WebSocket is closed then.
+    requested: an operator has asked the server to drain. code, reason: with which a WebSocket is
+    closed at the end.
     """
 
     def __init__(self) -> None:
+        self.requested = asyncio.Event()
         self.draining = asyncio.Event()
         self.closing = asyncio.Event()
         self.code = SERVICE_RESTART

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from starlette.requests import HTTPConnection
 
 from radixchat.server.auth import Authenticator, Principal
+from radixchat.server.conversation_watch import ConversationWatch
 from radixchat.server.departure import Departure
 from radixchat.server.metrics import Metrics
 from radixchat.server.rate import Rates
 from radixchat.server.serve_settings import ServeSettings
+from radixchat.server.tracing import ResponseSpans, find_opentelemetry
 
 if TYPE_CHECKING:
     from radixchat.server.host import ChatHost
@@ -26,21 +28,31 @@ PRINCIPAL = "radixchat.principal"
 
 
 class Edge:
-    """The settings, the counts and, once the model is loaded, the host behind one app."""
+    """The settings, the counts and, once the model is loaded, the host behind one app.
+
+    telemetry: the SDK that makes spans, if it is installed. watch: who wants to hear of a
+    conversation. num_answers: requests over HTTP whose answer is being made.
+    """
 
     def __init__(self, settings: ServeSettings) -> None:
         self.settings = settings
+        self.telemetry = find_opentelemetry()
         self.rates = Rates(settings.limits)
         self.metrics = Metrics()
         self.departure = Departure()
         self.began = time.time()
-        self.num_answers = 0  # requests over HTTP whose answer is being made
+        self.watch = ConversationWatch()
+        self.num_answers = 0
         self._host: ChatHost | None = None
         self._auth: Authenticator | None = None
 
     def open(self, host: ChatHost, auth: Authenticator) -> None:
-        """From now on requests are served."""
+        """From now on requests are served; whoever counts and watches hears of the host."""
         assert self._host is None, "an app has one host"
+        host.disconnect_grace_s = self.settings.disconnect_grace_s
+        host.observers += [self.metrics, self.rates, self.watch]
+        if self.telemetry is not None:
+            host.observers.append(ResponseSpans(self.telemetry, host.model_name))
         self._host = host
         self._auth = auth
 
