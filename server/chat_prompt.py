@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from radixchat.engine.errors import InvalidRequest
-from radixchat.engine.prompt import ChatMessage, Piece
+from radixchat.engine.prompt import ChatMessage
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.message_index import MessageIndex, next_key, prompt_key, start_key
@@ -74,6 +74,12 @@ class ChatPrompts:
         self._index.add(asked, ids)
         return ChatPrompt(ids, key, name, 0)
 
+    async def without_question(
+        self, messages: Sequence[ChatMessage], use: ToolUse
+    ) -> tuple[int, ...]:
+        """The tokens of the messages alone, which ask for no answer. Raises as prompt does."""
+        return await asyncio.to_thread(self._whole, messages, use, asks=False)
+
     def remember(self, prompt: ChatPrompt, answer: ChatMessage, answer_ids: Sequence[int]) -> None:
         """Know the answer's tokens when the client sends it back.
 
@@ -105,16 +111,14 @@ class ChatPrompts:
             pieces = self._template.render_after(chat.messages, chat.places[answer])
         return tuple(self._tokenizer.encode_prompt(pieces, at_start=False))
 
-    def _whole(self, messages: Sequence[ChatMessage], use: ToolUse) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode_prompt(self._pieces(messages, use)))
-
-    def _pieces(self, messages: Sequence[ChatMessage], use: ToolUse) -> list[Piece]:
-        if self._template.writes_tools:
-            return self._template.render(
-                messages, add_generation_prompt=True, tools=use.definitions
-            )
-        chat = self._plain(messages, use)
-        return self._template.render(chat.messages, add_generation_prompt=True)
+    def _whole(
+        self, messages: Sequence[ChatMessage], use: ToolUse, *, asks: bool = True
+    ) -> tuple[int, ...]:
+        """asks: with what asks for an answer at its end."""
+        tools = use.definitions if self._template.writes_tools else ()
+        chat = messages if self._template.writes_tools else self._plain(messages, use).messages
+        pieces = self._template.render(chat, add_generation_prompt=asks, tools=tools)
+        return tuple(self._tokenizer.encode_prompt(pieces))
 
     def _plain(self, messages: Sequence[ChatMessage], use: ToolUse) -> PlainChat:
         return plain_chat(messages, use.definitions, takes_system=self._template.takes_system)

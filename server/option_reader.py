@@ -47,7 +47,7 @@ class AnswerTerms:
         prompt_ids: Sequence[int],
         *,
         namespace: bytes,
-        conversation: str,
+        conversation: str | None,
         branches: Sequence[Sequence[int]],
     ) -> Request:
         """The engine's request; branches: what was said before instead of this answer."""

@@ -1,4 +1,4 @@
-"""Answers to prompts that nobody stores: `samples`, the engine's events as texts.
+"""Answers to prompts that nobody stores: `Samples`, the engine's events as texts.
 
 Owns what a sample is made of: deltas of its text with the tokens they show, and one end. Knows no
 message, no tool and no socket; what is not read any more is cancelled by closing the iteration.
@@ -32,9 +32,9 @@ class SampleEnd:
     """The end of a sample, and all of it.
 
     answer_ids: tokens whose text is `text`, what a conversation goes on from. output_ids: all that
-    was sampled. stop: the stop text that ended it. prompt_logprobs: of the prompt's tokens but the
-    first, where they were asked for. first_ms: from the hand-over to its first token, None where
-    there was none; last_ms: from that to its last.
+    was sampled. stop: the stop text that ended it. logprobs: of the tokens that were shown, and
+    prompt_logprobs of the prompt's but the first, where they were asked for. first_ms: from the
+    hand-over to its first token, None where there was none; last_ms: from that to its last.
     """
 
     index: int
@@ -45,6 +45,7 @@ class SampleEnd:
     answer_ids: tuple[int, ...]
     output_ids: tuple[int, ...]
     stop: str | None
+    logprobs: tuple[TokenLogprob, ...]
     prompt_logprobs: tuple[TokenLogprob, ...] | None
     first_ms: float | None
     last_ms: float
@@ -97,26 +98,39 @@ class _Sample:
             answer_ids=answer_ids(tokenizer, kept, text, event.num_kept_characters),
             output_ids=tuple(self._ids),
             stop=event.stop,
+            logprobs=tuple(self._logprobs[: self._num_told]),
             prompt_logprobs=self._prompt_logprobs,
             first_ms=None if first is None else (first - submitted_at) * 1000,
             last_ms=0.0 if first is None else (self._last_at - first) * 1000,
         )
 
 
-async def samples(
-    engine: EngineThread, tokenizer: Tokenizer, requests: Sequence[Request]
-) -> AsyncGenerator[SampleDelta | SampleEnd]:
-    """The samples' events as they come; sample i is of requests[i].
+class Samples:
+    """One run of several requests; sample i is of requests[i]. num_tokens: sampled so far."""
 
-    Closing the iteration cancels what runs. Raises as EngineThread.generate does.
-    """
-    running = {request.id: _Sample(index, request) for index, request in enumerate(requests)}
-    submitted_at = time.monotonic()
-    async with contextlib.aclosing(engine.generate(*requests)) as events:
-        async for event in events:
-            sample = running[event.request_id]
-            delta = sample.take(event)
-            if delta is not None:
-                yield delta
-            if event.finish is not None and event.error is None:
-                yield sample.end(event, tokenizer, submitted_at)
+    def __init__(
+        self, engine: EngineThread, tokenizer: Tokenizer, requests: Sequence[Request]
+    ) -> None:
+        self.num_tokens = 0
+        self._engine = engine
+        self._tokenizer = tokenizer
+        self._requests = requests
+
+    async def events(self) -> AsyncGenerator[SampleDelta | SampleEnd]:
+        """What happens, as it happens; once.
+
+        Closing the iteration cancels what runs. Raises as EngineThread.generate does.
+        """
+        running = {
+            request.id: _Sample(index, request) for index, request in enumerate(self._requests)
+        }
+        submitted_at = time.monotonic()
+        async with contextlib.aclosing(self._engine.generate(*self._requests)) as events:
+            async for event in events:
+                self.num_tokens += event.token is not None
+                sample = running[event.request_id]
+                delta = sample.take(event)
+                if delta is not None:
+                    yield delta
+                if event.finish is not None and event.error is None:
+                    yield sample.end(event, self._tokenizer, submitted_at)

@@ -17,6 +17,10 @@ class TokenTexts:
         self._bytes = tokenizer.token_bytes
         self._controls = {token: text for text, token in tokenizer.control_tokens.items()}
 
+    def text(self, token: int) -> str:
+        """What a token is called."""
+        return self._named(token, 0.0).token
+
     def output_logprob(self, logprob: TokenLogprob) -> OutputLogprob:
         """The same with texts in place of ids."""
         top = tuple(self._named(token, value) for token, value in logprob.top)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +30,7 @@ class Tool:
 
     name: str
     definition: Mapping[str, Any]
-    parameters: Mapping[str, Any] = NO_PARAMETERS
+    parameters: Mapping[str, Any] = field(default_factory=lambda: NO_PARAMETERS)
     strict: bool = False
 
     def __post_init__(self) -> None:

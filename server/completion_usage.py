@@ -1,0 +1,59 @@
+"""What a stateless answer cost, as its last words: usage, timings, finish. Knows no socket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from radixchat.server.completions import ChoiceEnd, Run
+from radixchat.server.wire_chat_completion import CompletionUsage
+
+
+def completion_usage(
+    run: Run, ends: Sequence[ChoiceEnd], *, with_output: bool = True
+) -> CompletionUsage:
+    """Of all choices; what several choices share is counted once, with the first of them.
+
+    with_output: what was sampled had been asked for.
+    """
+    prompts = [end for end in ends if end.sample.index % run.choices_per_prompt == 0]
+    usages = [end.sample.usage for end in ends]
+    given = sum(end.sample.usage.input_tokens for end in prompts)
+    sampled = sum(usage.output_tokens for usage in usages) if with_output else 0
+    accepted = sum(usage.accepted_tokens for usage in usages)
+    return CompletionUsage(
+        prompt_tokens=given,
+        completion_tokens=sampled,
+        total_tokens=given + sampled,
+        prompt_tokens_details={
+            "cached_tokens": sum(end.sample.usage.cached_tokens for end in prompts),
+            "cache_write_tokens": sum(usage.cache_write_tokens for usage in usages),
+        },
+        completion_tokens_details={
+            "reasoning_tokens": 0,
+            "accepted_prediction_tokens": accepted,
+            "rejected_prediction_tokens": sum(usage.draft_tokens for usage in usages) - accepted,
+        },
+    )
+
+
+def completion_timings(ends: Sequence[ChoiceEnd]) -> dict[str, Any] | None:
+    """Milliseconds of the first choice, with llama.cpp's names; None without a token."""
+    first = min(ends, key=lambda end: end.sample.index).sample
+    if first.first_ms is None:
+        return None
+    usage, computed = first.usage, first.usage.computed_tokens
+    return {
+        "queue_ms": round(usage.queue_seconds * 1000, 3),
+        "cache_n": usage.cached_tokens,
+        "prompt_n": computed,
+        "prompt_ms": round(first.first_ms, 3),
+        "prompt_per_second": _per_second(computed, first.first_ms),
+        "predicted_n": usage.output_tokens,
+        "predicted_ms": round(first.last_ms, 3),
+        "predicted_per_second": _per_second(usage.output_tokens - 1, first.last_ms),
+    }
+
+
+def _per_second(count: int, milliseconds: float) -> float | None:
+    return round(count / milliseconds * 1000, 3) if count > 0 and milliseconds > 0 else None
