@@ -19,6 +19,8 @@ from radixchat.server.wire_client_events import ClientEvent
 T = TypeVar("T")
 
 MAX_DEPTH = 64  # of arrays and objects in each other
+MAX_WRONG = 100  # things that are looked at one by one
+MAX_QUOTED = 1 << 16  # bytes of a text whose wrong values are quoted
 MAX_SHOWN = 80  # characters of a value that a message quotes
 
 # A string, or the rest of the text after a quotation mark that has no other. Possessive: no way
@@ -88,16 +90,23 @@ def _validate(adapter: Any, data: bytes) -> Any:
     try:
         return adapter.validate_json(data)
     except ValidationError as error:
-        raise _refusal(error) from None
+        # A wrong value is the whole list, where a text was allowed too.
+        raise _refusal(error, quoting=len(data) <= MAX_QUOTED) from None
 
 
-def _refusal(error: Any) -> ApiError:
+def _refusal(error: Any, *, quoting: bool = True) -> ApiError:
     """What is told of the first thing that is wrong: of an alternative, its last branch's."""
-    found = error.errors(include_url=False)
+    if error.error_count() > MAX_WRONG:
+        count = error.error_count()
+        return ApiError(400, "invalid_value", f"{count} fields of the message do not fit")
+    found = error.errors(include_url=False, include_input=quoting)
+    tagged = error.title.startswith("tagged")
+    field = found[0]["loc"][: 1 + tagged]
     # A field that may be a text or a list of objects has an error of each branch.
-    worst = max(found, key=lambda entry: len(entry["loc"]))
+    of_it = [entry for entry in found if entry["loc"][: 1 + tagged] == field]
+    worst = max(of_it, key=lambda entry: len(entry["loc"]))
     kind, reason = worst["type"], worst["msg"]
-    param = _param(worst, tagged=error.title.startswith("tagged"))
+    param = _param(worst, tagged=tagged)
     code = _CODES.get(kind, "invalid_value")
     if param is not None and param.endswith("stream_id"):
         code = "invalid_stream_id"
@@ -112,7 +121,7 @@ def _refusal(error: Any) -> ApiError:
         case "unknown_parameter":
             message = f"{param} is no field of this; strict is on"
         case _:
-            message = f"{param or 'the message'} is {_shown(worst['input'])}: {reason}"
+            message = f"{param or 'the message'}{_is(worst)}: {reason}"
     return ApiError(400, code, message, param=param)
 
 
@@ -134,6 +143,10 @@ def _param(entry: Any, *, tagged: bool) -> str | None:
 _BRANCHES = frozenset(
     {"str", "int", "float", "bool", "ConversationRef", "constrained-str", "constrained-int"}
 )
+
+
+def _is(entry: Any) -> str:
+    return f" is {_shown(entry['input'])}" if "input" in entry else ""
 
 
 def _shown(value: object) -> str:

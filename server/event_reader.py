@@ -96,7 +96,9 @@ def error_of(event: Fields) -> RadixChatError:
         case "conversation_locked":
             return ConversationLocked(message, retry_after_ms)
         case "rate_limit_exceeded":
-            return RateLimited(message, retry_after_ms)
+            known = ("type", "code", "message", "param", "retry_after_ms")
+            numbers = {name: value for name, value in error.items() if name not in known}
+            return RateLimited(message, retry_after_ms, numbers)
         case "server_overloaded" if isinstance(error.get("waiting"), int):
             return EngineOverloaded(error["waiting"], error.get("limit", 0))
         case "server_overloaded":
