@@ -1,0 +1,336 @@
+// The conversation on the page and the answers that run: turns, stops, edits, forks, resuming.
+// Owns what is known of the server's state; knows no DOM. Views look here and are told of changes.
+
+import { Answer } from "./answer.js";
+import { ConnectionLost, Refused, eventId } from "./connection.js";
+import { Conversation } from "./conversation.js";
+import { readMessage, readReport, readSession, readTree, without } from "./wire.js";
+
+const TITLE_LETTERS = 60;
+const KEPT_ENDS = 500;
+
+export class Chat {
+  conversation = null; // what is shown; null: a new one
+  inspection = null; // what the cache has of its next turn
+  drafted = null; // tokens of what is typed that are computed already
+  #ends = new Map(); // response id -> {end, report}, of answers that this page has seen
+  #answers = new Map(); // conversation id -> Answer, until the tree has it
+  #lanes = new Map(); // stream id -> Answer
+  #resumes = new Map(); // event id of a resume -> Answer
+  #wanted = null; // the id of the conversation to be shown
+  #revision = 0;
+  #bootId = null;
+
+  /**
+   * options(): what the user chose for answers. on: {conversation, text, answer, ended, cache,
+   * sessions, refused}, functions that hear of changes.
+   */
+  constructor(connection, { options, on }) {
+    Object.assign(this, { connection, options, on });
+  }
+
+  get answer() {
+    return this.conversation === null ? null : (this.#answers.get(this.conversation.id) ?? null);
+  }
+
+  /** {end, report} of the response that made this message; null: this page was not there. */
+  endOf(message) {
+    const id = message?.responses.find((each) => this.#ends.has(each));
+    return this.#ends.get(id) ?? null;
+  }
+
+  isAnswering(conversation) {
+    return this.#answers.get(conversation)?.isRunning ?? false;
+  }
+
+  /** What to show, in order: {message}, and at last {answer} while one runs. */
+  get entries() {
+    if (this.conversation === null) return [];
+    const { path } = this.conversation;
+    const { answer } = this;
+    if (answer === null) return path.map((message) => ({ message }));
+    const at = path.findIndex((message) => message.id === answer.after);
+    const kept = answer.after === null ? [] : path.slice(0, at < 0 ? path.length : at + 1);
+    const entries = kept.map((message) => ({ message }));
+    if (answer.question !== null) {
+      entries.push({ message: { id: null, role: "user", text: answer.question, responses: [] } });
+    }
+    return [...entries, { answer }];
+  }
+
+  // -- the connection ------------------------------------------------------------------------
+
+  /** The socket is open: ask again whatever nobody answered, read on whatever ran. */
+  async greeted(hello) {
+    const restarted = this.#bootId !== null && this.#bootId !== hello.boot_id;
+    this.#bootId = hello.boot_id;
+    for (const answer of this.#answers.values()) {
+      if (answer.response !== null && answer.isRunning) this.#resume(answer, restarted);
+      else if (answer.isRunning) this.connection.send(answer.request);
+      else this.refresh(answer.conversation);
+    }
+    if (this.#wanted !== null) await this.show(this.#wanted);
+  }
+
+  take(event) {
+    if (event.type === "error") {
+      this.#refused(event);
+      return;
+    }
+    const lane = this.#lanes.get(event.stream_id);
+    const id = event.response_id ?? event.response?.id;
+    const answer = lane ?? [...this.#answers.values()].find((each) => each.response === id);
+    if (answer === undefined) {
+      if (event.type.startsWith("session.")) this.on.sessions();
+      return;
+    }
+    const { conversation } = answer;
+    const change = answer.take(event);
+    if (answer.response !== null && answer.wantsStop) this.#cancel(answer);
+    if (change === null) return;
+    if (change.changed === "gap") this.#resume(answer, false);
+    if (change.changed === "end") this.#ended(answer);
+    if (conversation !== this.conversation?.id) return;
+    if (change.changed === "text") this.on.text(answer);
+    else this.on.answer(answer);
+  }
+
+  // -- what is shown -------------------------------------------------------------------------
+
+  /** A new conversation: nothing is stored before its first message. */
+  showNew() {
+    this.#wanted = null;
+    this.conversation = null;
+    this.inspection = null;
+    this.drafted = null;
+    this.on.conversation();
+  }
+
+  /** Shows a conversation, with the answer that it is just getting. Throws Refused. */
+  async show(id) {
+    this.#wanted = id;
+    await this.refresh(id);
+  }
+
+  async refresh(id) {
+    const loaded = await this.#load(id);
+    if (this.#answers.get(id)?.isRunning === false) this.#forget(this.#answers.get(id));
+    if (this.#wanted !== id) return;
+    const isOther = this.conversation?.id !== id;
+    this.conversation = loaded;
+    if (isOther) this.inspection = null;
+    const { running } = loaded.session;
+    if (running !== null && !this.#answers.has(id)) this.#adopt(loaded, running);
+    this.on.conversation();
+    await this.inspect();
+  }
+
+  async #load(id) {
+    const [got, tree] = await Promise.all([
+      this.connection.request({ type: "session.get", session_id: id }),
+      this.connection.request({ type: "session.tree", session_id: id }),
+    ]);
+    return new Conversation(readSession(got.session), tree.messages.map(readMessage));
+  }
+
+  /** An answer that somebody else asked for, or this page before it was loaded again. */
+  #adopt(conversation, response) {
+    const last = conversation.path.at(-1);
+    const isPartial = last?.responses.includes(response) ?? false;
+    const after = isPartial ? last.parent : (last?.id ?? null);
+    const answer = new Answer({ conversation: conversation.id, after, response });
+    this.#follow(answer, eventId());
+    this.#resume(answer, false);
+  }
+
+  // -- turns ---------------------------------------------------------------------------------
+
+  /** Asks; a conversation begins with its first message. Throws Refused, ConnectionLost. */
+  async say(text, instructions = null) {
+    if (this.conversation === null) {
+      const event = { type: "session.create", name: titleOf(text), instructions };
+      const { session } = await this.connection.request(without(event));
+      this.#wanted = session.id;
+      await this.refresh(session.id);
+    }
+    const { id, session } = this.conversation;
+    this.#ask({ after: session.tip, question: text }, { type: "response.create", conversation: id, input: text });
+  }
+
+  /** Another text for a message of the path; what followed stays in the tree. */
+  edit(message, text) {
+    const { id } = this.conversation;
+    const turn = this.conversation.turn(message);
+    const event = { type: "response.create", conversation: id, input: text };
+    this.#ask({ after: message.parent, question: text }, event, { edit_turn: turn });
+  }
+
+  /** Another answer in the place of this one; question: the message to be answered. */
+  async answerAgain(question) {
+    const { id, session, path } = this.conversation;
+    const last = path.findLast((message) => message.role === "user");
+    if (question.id !== last.id) await this.#moveTip(session.tip, question.id);
+    this.#ask({ after: question.id }, { type: "response.regenerate", conversation: id });
+  }
+
+  #ask(turn, event, extras = {}) {
+    const { id } = this.conversation;
+    const name = eventId();
+    const { body, x } = this.options();
+    const more = event.type === "response.create" ? { on_busy: "queue", ...extras } : { on_busy: "queue" };
+    const request = without({ ...event, ...body, event_id: name, stream_id: name });
+    request.x = without({ ...x, ...more, return_progress: true });
+    this.drafted = null;
+    this.#follow(new Answer({ ...turn, conversation: id, request }), name);
+    this.connection.send(request); // else it is sent when there is a connection again
+    this.on.conversation();
+    this.on.sessions();
+  }
+
+  #follow(answer, lane) {
+    answer.lane = lane;
+    this.#answers.set(answer.conversation, answer);
+    this.#lanes.set(lane, answer);
+  }
+
+  #forget(answer) {
+    this.#lanes.delete(answer.lane);
+    if (this.#answers.get(answer.conversation) === answer) this.#answers.delete(answer.conversation);
+  }
+
+  stop() {
+    const { answer } = this;
+    if (answer === null || !answer.isRunning) return;
+    answer.wantsStop = true;
+    if (answer.response !== null) this.#cancel(answer);
+    this.on.answer(answer);
+  }
+
+  #cancel(answer) {
+    if (!answer.isRunning || answer.isCancelled) return;
+    const event = { type: "response.cancel", event_id: eventId(), response_id: answer.response };
+    answer.isCancelled = this.connection.send(event);
+  }
+
+  /** Reads on from the last event that came; restarted: the server is another process than then. */
+  async #resume(answer, restarted) {
+    const event = {
+      type: "response.resume",
+      event_id: eventId(),
+      stream_id: answer.lane,
+      response_id: answer.response,
+      starting_after: answer.sequence,
+    };
+    if (restarted) event.x = { continue: true };
+    answer.isCancelled = false;
+    this.#resumes.set(event.event_id, answer);
+    this.connection.send(event);
+  }
+
+  #refused({ error, event_id: id }) {
+    const resumed = this.#resumes.get(id);
+    this.#resumes.delete(id);
+    const asked = [...this.#answers.values()].find((answer) => answer.request?.event_id === id);
+    const answer = resumed ?? asked;
+    if (answer !== undefined) {
+      this.#forget(answer);
+      if (resumed !== undefined) this.#quietly(this.refresh(answer.conversation));
+      else if (answer.conversation === this.conversation?.id) this.on.conversation();
+    }
+    this.on.refused(new Refused(error), asked ?? null);
+  }
+
+  #ended(answer) {
+    const { response, end, report } = answer;
+    this.#ends.set(response, { end, report });
+    if (this.#ends.size > KEPT_ENDS) this.#ends.delete(this.#ends.keys().next().value);
+    this.on.ended(answer);
+    this.#quietly(this.refresh(answer.conversation));
+    this.on.sessions();
+  }
+
+  // -- branches ------------------------------------------------------------------------------
+
+  /** Goes on from another message that stands in the same place. */
+  async choose(message) {
+    await this.#moveTip(this.conversation.session.tip, this.conversation.leaf(message).id);
+    await this.refresh(this.conversation.id);
+  }
+
+  async #moveTip(expected, tip) {
+    const event = { type: "session.update", session_id: this.conversation.id, tip, expected_tip: expected };
+    await this.connection.request(without(event));
+    this.conversation.session.tip = tip;
+  }
+
+  /** A new conversation that goes on from that message. Copies nothing. Returns its id. */
+  async fork(message) {
+    const { id, session } = this.conversation;
+    const name = `${session.title || "Untitled"} (fork)`;
+    const reply = await this.connection.request({ type: "session.fork", session_id: id, at: message.id, name });
+    return reply.session.id;
+  }
+
+  async rename(name) {
+    await this.connection.request({ type: "session.update", session_id: this.conversation.id, name });
+    this.conversation.session.title = name;
+    this.on.conversation();
+    this.on.sessions();
+  }
+
+  async remove() {
+    await this.connection.request({ type: "session.delete", session_id: this.conversation.id });
+    this.on.sessions();
+  }
+
+  /** The conversation as a text; format: "markdown" or "json". */
+  async export(format) {
+    const event = { type: "session.export", session_id: this.conversation.id, format };
+    return (await this.connection.request(event)).text;
+  }
+
+  // -- the cache -----------------------------------------------------------------------------
+
+  /** What is typed is computed while it is typed; an empty text drops that. */
+  async draft(text) {
+    if (this.conversation === null || this.answer !== null) return;
+    const { id } = this.conversation;
+    this.#revision += 1;
+    const revision = this.#revision;
+    const event = text.trim()
+      ? { type: "prefill.draft", session_id: id, revision, text }
+      : { type: "prefill.drop", session_id: id };
+    const reply = await this.connection.request(event);
+    if (revision !== this.#revision || id !== this.conversation?.id) return;
+    this.drafted = text.trim() ? (reply.tokens ?? null) : null;
+    this.on.cache();
+  }
+
+  async inspect() {
+    const id = this.conversation?.id;
+    if (id === undefined || this.#answers.has(id)) return;
+    const report = readReport(await this.connection.request({ type: "cache.inspect", session_id: id }));
+    if (this.conversation?.id !== id) return;
+    this.inspection = report;
+    this.on.cache();
+  }
+
+  async tree() {
+    const event = { type: "cache.tree", session_id: this.conversation?.id };
+    return readTree(await this.connection.request(without(event)));
+  }
+
+  /** For what the page asks of its own accord: a lost connection is no news. */
+  #quietly(promise) {
+    promise.catch((error) => {
+      if (error instanceof Refused) this.on.refused(error, null);
+      else if (!(error instanceof ConnectionLost)) throw error;
+    });
+  }
+}
+
+function titleOf(text) {
+  const line = text.trim().replace(/\s+/g, " ");
+  const letters = [...line];
+  return letters.length <= TITLE_LETTERS ? line : `${letters.slice(0, TITLE_LETTERS - 1).join("").trim()}…`;
+}
