@@ -159,11 +159,12 @@ def m004_principals(db: Database) -> None:
             "name": str,
             "principal": str,
             "digest": bytes,  # SHA-256 of the key
+            "is_operator": int,
             "created_at": float,
             "revoked_at": float,
         },
         pk="id",
-        not_null={"name", "principal", "digest", "created_at"},
+        not_null={"name", "principal", "digest", "is_operator", "created_at"},
     )
     db.table("api_key").create_index(["digest"], unique=True)
     db.table("setting").create({"name": str, "value": bytes}, pk="name", not_null={"value"})
@@ -181,6 +182,7 @@ def _add_columns(db: Database) -> None:
     conversation.create_index(["principal", "updated_at", "id"])
     conversation.create_index(["tip"])
     conversation.create_index(["root"])
+    db.execute("CREATE INDEX conversation_unkept ON conversation(kept) WHERE kept = 0")
     response.add_column("sequence", int, not_null_default=0)
     response.add_column("metadata", str, not_null_default="{}")  # JSON
     response.add_column("previous_response", str)  # which may be deleted

@@ -48,7 +48,7 @@ def find_conversations(
     sql = f"{_CONVERSATION} WHERE c.principal = :principal AND c.listed"
     if after is not None:
         sql += _BEFORE
-    sql += "ORDER BY c.updated_at DESC, c.id DESC LIMIT :limit"
+    sql += " ORDER BY c.updated_at DESC, c.id DESC LIMIT :limit"
     values = {"principal": principal, "limit": limit, "after": after}
     return [_conversation(row) for row in select(db, sql, **values)]
 

@@ -12,18 +12,22 @@ any number of processes.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from radixchat.engine.errors import ConversationNotFound, StoreError
-from radixchat.server import rows_conversation, store_conversation
+from radixchat.server import rows_conversation, store_conversation, store_removal
+from radixchat.server.key_store import KeyStore
 from radixchat.server.message import Message, check_text
-from radixchat.server.rows import NO_METADATA, ConversationRow
+from radixchat.server.rows import NO_METADATA, ConversationRow, ForgottenPath, select
 from radixchat.server.rows_message import find_path
 from radixchat.server.rows_tree import find_tree
 from radixchat.server.store_check import find_problems
-from radixchat.server.store_conversation import check_metadata, require_tip
+from radixchat.server.store_conversation import check_metadata, require_idle, require_tip
 from radixchat.server.store_responses import ResponseStore
-from radixchat.server.views import TreeMessage
+from radixchat.server.store_search import search
+from radixchat.server.views import SearchHit, TreeMessage
 
 
 class Store(ResponseStore):
@@ -56,7 +60,7 @@ class Store(ResponseStore):
         with self._file.explained():
             owner = None if kept else self._owner.claim()
         with self._file.writing() as db:
-            return store_conversation.create(
+            id_ = store_conversation.create(
                 db,
                 principal,
                 system=system,
@@ -66,6 +70,9 @@ class Store(ResponseStore):
                 listed=listed,
                 owner=owner,
             )
+        if not kept:
+            self._unkept[id_] = principal
+        return id_
 
     def conversation(self, conversation: str, *, principal: str) -> ConversationRow:
         """That conversation, by its full id; raises ConversationNotFound."""
@@ -193,6 +200,48 @@ class Store(ResponseStore):
         with self._file.writing() as db:
             row = require_tip(db, conversation, principal, expected)
             store_conversation.move_to(db, row, new)
+
+    def delete_conversation(self, conversation: str, *, principal: str) -> list[ForgottenPath]:
+        """Delete it, its responses, and the messages that none of the principal's others has.
+
+        Returns the exact tokens that nobody else of the principal has now, path by path. Raises
+        ConversationNotFound; ConversationLocked while it is being answered.
+        """
+        self.settle(conversation)
+        with self._file.writing() as db:
+            require_idle(rows_conversation.find_conversation(db, conversation, principal))
+            forgotten = store_removal.delete_conversation(db, conversation, principal)
+        self._unkept.pop(conversation, None)
+        return forgotten
+
+    def search(self, query: str, *, principal: str, limit: int) -> list[SearchHit]:
+        """The messages of listed conversations with all words of the query, the best first.
+
+        A word is found by its beginning, a "quoted phrase" as it is. Raises InvalidRequest for a
+        query that is too long or not valid Unicode.
+        """
+        with self._file.reading() as db:
+            return search(db, principal, query, limit)
+
+    @property
+    def keys(self) -> KeyStore:
+        """The keys by which a server knows its clients."""
+        return KeyStore(self._file)
+
+    def secret(self) -> bytes:
+        """32 random bytes, the same for as long as the file exists; nobody is told."""
+        with self._file.writing() as db:
+            new = {"name": "secret", "value": secrets.token_bytes(32)}
+            db.table("setting").insert(new, ignore=True)
+            (row,) = select(db, "SELECT value FROM setting WHERE name = 'secret'")
+        return bytes(row["value"])
+
+    def backup(self, path: Path) -> None:
+        """Write a whole copy of the file to a new one; turns may go on meanwhile.
+
+        Raises StoreError where there is a file already, or it cannot be written.
+        """
+        self._file.copy_to(path)
 
     def verify(self) -> list[str]:
         """What is wrong with the file, in sentences; nothing when it is sound.

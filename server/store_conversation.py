@@ -139,17 +139,21 @@ def require_tip(
 ) -> ConversationRow:
     """The conversation, with that tip and nothing running; raises ConversationLocked."""
     row = find_conversation(db, conversation, principal)
-    if row.running is not None:
-        raise ConversationLocked(
-            f"conversation {conversation} is being answered already ({row.running})",
-            LOCKED_RETRY_MS,
-        )
+    require_idle(row)
     if row.tip != expected:
         raise ConversationLocked(
             f"conversation {conversation} has moved on from {expected} to {row.tip}: read it again",
             retry_after_ms=0,
         )
     return row
+
+
+def require_idle(row: ConversationRow) -> None:
+    """Raises ConversationLocked where a response of the conversation is in progress."""
+    if row.running is not None:
+        raise ConversationLocked(
+            f"conversation {row.id} is being answered already ({row.running})", LOCKED_RETRY_MS
+        )
 
 
 def require_place(db: Database, row: ConversationRow, message: str | None) -> str | None:

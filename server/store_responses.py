@@ -16,13 +16,23 @@ from typing import Any, Self
 from sqlite_utils import Database
 
 from radixchat.engine.errors import InvalidRequest, StoreError
-from radixchat.server import rows, rows_conversation, rows_response
+from radixchat.server import rows, rows_conversation, rows_response, store_removal
 from radixchat.server.message import Answer, NewMessage, check_text, pack_ids
 from radixchat.server.owner import Owner
-from radixchat.server.rows import NO_METADATA, BegunResponse, Outcome, ResponseRow
+from radixchat.server.rows import (
+    NO_METADATA,
+    BegunResponse,
+    ForgottenPath,
+    Outcome,
+    ResponseRow,
+)
 from radixchat.server.store_conversation import check_metadata
 from radixchat.server.store_file import StoreFile
-from radixchat.server.store_turn import NewResponse, begin
+from radixchat.server.store_removal import Unkept
+from radixchat.server.store_turn import NewResponse, begin, reopen
+
+# So long somebody may still be about to use what he has made and not used.
+UNKEPT_SECONDS = 24 * 3600.0
 
 
 class ResponseStore:
@@ -33,8 +43,10 @@ class ResponseStore:
         # Resolved: a link to the file must lead to the same owners.
         self._owner = Owner(None if self._file.in_memory else path.resolve())
         self._unsaved: dict[str, Outcome] = {}  # ended here, but the disk refused to take it
+        self._unkept: dict[str, str] = {}  # conversations that end with this process; whose
         try:
             self.recover()
+            self._sweep()
             with self._file.explained():
                 self._owner.sweep()
         except BaseException:
@@ -61,8 +73,13 @@ class ResponseStore:
             try:
                 if self._unsaved:
                     self.recover()
+                if self._unkept:
+                    with self._file.writing() as db:
+                        for conversation, principal in self._unkept.items():
+                            store_removal.delete_conversation(db, conversation, principal)
             finally:
                 self._unsaved.clear()
+                self._unkept.clear()
                 try:
                     self._owner.release()
                 finally:
@@ -202,6 +219,31 @@ class ResponseStore:
             )
         return answer
 
+    def reopen_response(self, response: str, *, principal: str) -> ResponseRow:
+        """Let a response that its server's end cut short run on, as this process'; it is running.
+
+        Its answer so far is what it has `saved` again, and no message; the tip returns to the
+        question where nothing was said since. Raises ResponseNotFound; InvalidRequest where it did
+        not end so; ConversationLocked where another one of its conversation is running.
+        """
+        self.recover()
+        with self._file.explained():
+            owner = self._owner.claim()
+        with self._file.writing() as db:
+            return reopen(db, rows_response.find_response(db, response, principal), owner)
+
+    def delete_response(self, response: str, *, principal: str) -> list[ForgottenPath]:
+        """Delete a response, and its conversation where that was made for it and is not listed.
+
+        What a conversation's path shows stays. Returns the exact tokens that nobody else of the
+        principal has now, path by path. Raises ResponseNotFound; ConversationLocked while it runs.
+        """
+        self.recover()
+        with self._file.writing() as db:
+            row = rows_response.find_response(db, response, principal)
+            conversation = rows_conversation.find_conversation(db, row.conversation, principal)
+            return store_removal.delete_response(db, row, conversation)
+
     def recover(self) -> list[str]:
         """End the responses whose process is gone, as incomplete/server_shutdown; their ids.
 
@@ -225,6 +267,26 @@ class ResponseStore:
             for row in rows_response.running_responses(db)
             if row.id in self._unsaved or not self._owner.is_alive(row.owner, row.updated_at)
         ]
+
+    def _sweep(self) -> None:
+        """Delete what was not to be kept, of processes that are gone.
+
+        And of more than a day ago what was made for a response that never began.
+        """
+        with self._file.reading() as db:
+            left_over = [row for row in store_removal.find_unkept(db) if not self._needs(row)]
+        if left_over:
+            with self._file.writing() as db:
+                for row in left_over:
+                    store_removal.delete_conversation(db, row.id, row.principal)
+
+    def _needs(self, row: Unkept) -> bool:
+        now = time.time()
+        is_recent = abs(now - row.updated_at) < UNKEPT_SECONDS
+        if row.owner is None:
+            return is_recent
+        # Where an owner is known by its heartbeat only, one that runs nothing has none.
+        return self._owner.is_alive(row.owner, now if is_recent else row.updated_at)
 
     def settle(self, conversation: str) -> None:
         """End what a process that is gone has left running in the conversation.

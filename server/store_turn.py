@@ -1,4 +1,4 @@
-"""How a response is begun: with its question, its place in the conversation, its client's event.
+"""How a response is begun, with its question and its client's event, and how it is gone on with.
 
 Takes the open database, in the caller's write transaction. Knows an owner by its name only.
 """
@@ -14,11 +14,14 @@ from typing import Any
 from sqlite_utils import Database
 from ulid import ULID
 
-from radixchat.server.message import NewMessage
-from radixchat.server.rows import IN_PROGRESS, BegunResponse
-from radixchat.server.rows_conversation import mark_used
-from radixchat.server.rows_response import find_begun, insert_event
-from radixchat.server.store_conversation import find_question, move, require_tip
+from radixchat.engine.errors import InvalidRequest
+from radixchat.server.message import Answer, NewMessage, pack_ids
+from radixchat.server.rows import IN_PROGRESS, BegunResponse, ResponseRow
+from radixchat.server.rows_conversation import find_conversation, mark_used
+from radixchat.server.rows_message import find_path
+from radixchat.server.rows_response import find_begun, find_response, insert_event
+from radixchat.server.store_conversation import find_question, move, require_idle, require_tip
+from radixchat.server.store_removal import forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +80,37 @@ def begin(db: Database, new: NewResponse) -> BegunResponse:
     if new.event is not None:
         insert_event(db, *new.event, new.principal, begun.id)
     return begun
+
+
+def reopen(db: Database, row: ResponseRow, owner: str) -> ResponseRow:
+    """Let a response that its server's end cut short run again, with what it had as saved.
+
+    The tip returns to the question where nothing was said since. Raises as
+    Store.reopen_response does.
+    """
+    if (row.status, row.reason) != ("incomplete", "server_shutdown"):
+        how = row.status + (f" ({row.reason})" if row.reason else "")
+        raise InvalidRequest(
+            f"response {row.id} is {how}; only what a server's end cut short can be continued"
+        )
+    conversation = find_conversation(db, row.conversation, row.principal)
+    require_idle(conversation)
+    saved = Answer("", ())
+    if row.answer is not None:
+        answer = find_path(db, row.answer, row.principal)[-1]
+        saved = Answer(answer.text, answer.token_ids)
+    if conversation.tip in (row.answer, row.tip_before):
+        move(db, row.conversation, row.question)
+    changes = {
+        "status": IN_PROGRESS,
+        "reason": None,
+        "answer": None,
+        "owner": owner,
+        "text": saved.text,
+        "token_ids": pack_ids(saved.token_ids),
+        "updated_at": time.time(),
+    }
+    db.table("response").update(row.id, changes)
+    if row.answer is not None:
+        forget(db, row.principal, [row.answer])
+    return find_response(db, row.id)

@@ -19,7 +19,7 @@ MAX_QUERY = 1000
 
 # Thai and Lao, Myanmar, Khmer, then from the CJK radicals over kana to the ideographs, and these
 # again where Unicode had no room left.
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0003ffff])"
 )
@@ -28,7 +28,7 @@ _PART = re.compile(r'"([^"]*)"|(\S+)')
 
 def searchable_text(text: str) -> str:
     """What is indexed for a text. A NUL would end it there."""
-    return _UNSPACED.sub(r" \1 ", text.replace("\0", " "))
+    return UNSPACED.sub(r" \1 ", text.replace("\0", " "))
 
 
 def search_terms(query: str) -> list[str]:
