@@ -93,6 +93,8 @@ class Engine:
                 self.cache.observe(hint.conversation, hint.signal)
             case Supersede():
                 self.cache.supersede(hint.tokens, hint.start, hint.conversation, hint.namespace)
+            case Purge():
+                self.purge(hint)
 
     def purge(self, purge: Purge) -> int:
         """Forget a deleted conversation's path; returns the bytes of KV that became free."""

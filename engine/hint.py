@@ -43,4 +43,4 @@ class Purge:
     start: int = 0
 
 
-Hint = Observe | Supersede
+Hint = Observe | Supersede | Purge

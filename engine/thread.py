@@ -70,6 +70,8 @@ class EngineThread:
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self._loop: asyncio.AbstractEventLoop
         self._watcher: asyncio.Task[None]
+        # Called on the loop with what each step brought, before the streams have it.
+        self.on_events: Callable[[list[TokenEvent]], None] = lambda _: None
         self._step_began: float | None = None  # written by the thread, read by the loop
 
     def start(self) -> None:
@@ -233,6 +235,7 @@ class EngineThread:
 
     def _deliver(self, events: list[TokenEvent], snapshot: EngineSnapshot) -> None:
         self.snapshot = snapshot
+        self.on_events(events)
         for event in events:
             stream = self._streams.get(event.request_id)
             if stream is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import hashlib
 import secrets
 from collections.abc import AsyncIterator, Callable
@@ -21,6 +22,7 @@ from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.warm_up import warm_up
 from radixchat.engine.weights import Checkpoint, inspect_checkpoint, load_checkpoint
+from radixchat.server.host import ChatHost
 from radixchat.server.option_reader import OptionReader
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.service import ChatService
@@ -77,8 +79,8 @@ class LoadedModel:
 
 
 @asynccontextmanager
-async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
-    """A running service; leaving the block stores what runs, then stops everything.
+async def open_host(settings: LocalSettings) -> AsyncIterator[ChatHost]:
+    """Everything running; leaving the block stores what runs, then stops it.
 
     Raises ModelLoadError, ConfigError or StoreError.
     """
@@ -93,9 +95,10 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
         await loop.run_in_executor(database_thread, store.close)
         database_thread.shutdown()
         raise
+    secret = secrets.token_bytes(32)
     engine = EngineThread(model.engine)
     engine.start()
-    service = ChatService(
+    host = ChatHost(
         engine=engine,
         plan=model.engine.plan,
         store=store,
@@ -105,13 +108,19 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
         options=model.options,
         model_name=settings.model,
         notices=model.notices,
-        principal=LOCAL_PRINCIPAL,
-        namespace=model.engine.namespace(secrets.token_bytes(32), LOCAL_PRINCIPAL),
+        namespace_of=functools.partial(model.engine.namespace, secret),
     )
     try:
-        yield service
+        yield host
     finally:
-        await service.close()
+        await host.close()
+
+
+@asynccontextmanager
+async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
+    """The service of whoever runs this process; otherwise as open_host."""
+    async with open_host(settings) as host:
+        yield host.service(LOCAL_PRINCIPAL)
 
 
 def prepare(settings: LocalSettings, report: Callable[[str], None]) -> None:

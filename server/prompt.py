@@ -68,6 +68,11 @@ class PromptBuilder:
         stored = self.stored_ids(question)
         return stored if stored is not None else self._render(chat_messages(question.shown))
 
+    def render_path(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
+        """The tokens of what was said, where nothing is to be answered yet."""
+        pieces = self._template.render(messages, add_generation_prompt=False)
+        return tuple(self._tokenizer.encode_prompt(pieces))
+
     def layout(self, question: Conversation, prompt_ids: Sequence[int]) -> PromptLayout:
         """Where the path's messages lie in `prompt_ids`, the prompt that answers its end."""
         num_rendered = len(question.shown)

@@ -7,8 +7,9 @@ model, whose vocabulary decides the rest.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 from radixchat.engine.errors import InvalidRequest
 from radixchat.server.message import check_text
@@ -74,6 +75,20 @@ class ResponseOptions:
     speculate: bool = True
     timeout_s: float | None = None
     priority: int = 0
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ResponseOptions:
+        """The inverse of `dataclasses.asdict`, through JSON too; raises InvalidRequest."""
+        names = {field.name for field in fields(cls)}
+        if unknown := values.keys() - names:
+            raise InvalidRequest(f"{sorted(unknown)[0]!r} is no option of this version")
+        known = dict(values)
+        if known.get("response_format") is not None:
+            known["response_format"] = ResponseFormat(**known["response_format"])
+        for name in ("stop", "bad_words"):
+            known[name] = tuple(known.get(name, ()))
+        known["logit_bias"] = tuple((id_, bias) for id_, bias in known.get("logit_bias", ()))
+        return cls(**known)
 
     def __post_init__(self) -> None:
         timeout, priority, truncation = self.timeout_s, self.priority, self.truncation

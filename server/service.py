@@ -1,7 +1,7 @@
-"""`ChatService`: conversations, turns, edits, regenerations. No socket and no terminal.
+"""`ChatService`: one principal's conversations, turns, edits, regenerations. It knows no socket.
 
-Owns the turns that begin and the responses that run; the store and the engine are the only other
-state. Every method is called on one event loop; the store is used on one thread of its own.
+A view of a `ChatHost`, which owns what runs and what is stored; the same object serves a terminal
+in this process and every socket of its principal. Every method is called on one event loop.
 """
 
 from __future__ import annotations
@@ -9,117 +9,282 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import itertools
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import asdict
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING
 
 from radixchat.engine.common_prefix import common_prefix
-from radixchat.engine.config import EnginePlan
-from radixchat.engine.errors import EngineStopped
-from radixchat.engine.hint import Observe, Signal, Supersede
-from radixchat.engine.request import Usage
-from radixchat.engine.thread import EngineThread
-from radixchat.engine.tokenizer import Tokenizer
-from radixchat.server.comparison import closest, load_comparisons
+from radixchat.engine.errors import ConversationLocked, ConversationNotFound
+from radixchat.engine.hint import Observe, Purge, Signal, Supersede
+from radixchat.server.acceptance import Acceptance, Terms
+from radixchat.server.asks import AnotherAnswer, Ask, EditedTurn, EventKey, InputMessage, NewTurn
+from radixchat.server.cache_view import CacheView
 from radixchat.server.conversation import Conversation
-from radixchat.server.message import Answer
-from radixchat.server.miss import AskedPrompt, explain_miss
-from radixchat.server.option_reader import AnswerTerms, OptionReader
-from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import (
+    CacheReport,
+    CacheTree,
+    ConversationView,
     MessageView,
-    MissReport,
-    ResponseCreated,
-    ResponseDone,
     ResponseEvent,
     ResponseOptions,
+    SearchHit,
+    TreeMessage,
 )
-from radixchat.server.response import RunningResponse
-from radixchat.server.rows import Outcome
-from radixchat.server.store import Store
-from radixchat.server.truncation import prompt_limit
-from radixchat.server.turn import Turn, another_answer, next_turn
+from radixchat.server.response import NEVER, LiveResponse
+from radixchat.server.rows import IN_PROGRESS, NO_METADATA
+from radixchat.server.store_conversation import LOCKED_RETRY_MS
+from radixchat.server.stored_response import StoredResponse
+from radixchat.server.turn_place import load_path
 
-P = ParamSpec("P")
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from radixchat.server.host import ChatHost
+
+Response = LiveResponse | StoredResponse
 
 
 class ChatService:
-    """Answers turns of stored conversations with one engine.
+    """Answers turns of one principal's stored conversations.
 
-    `notices` are sentences a user should see once, such as what the chat template does to the
-    cache.
+    Raises, all of it before anything is stored or computed: InvalidRequest (PromptTooLong with both
+    numbers), ConversationNotFound, ConversationLocked, ResponseNotFound; also StoreError,
+    EngineStopped and ServerDraining.
     """
 
-    def __init__(
-        self,
-        *,
-        engine: EngineThread,
-        plan: EnginePlan,
-        store: Store,
-        database_thread: ThreadPoolExecutor,
-        tokenizer: Tokenizer,
-        prompts: PromptBuilder,
-        options: OptionReader,
-        model_name: str,
-        notices: tuple[str, ...],
-        principal: str,
-        namespace: bytes,
-    ) -> None:
-        """principal, namespace: for whom it answers, and under which root their KV is cached."""
-        self.model_name = model_name
-        self.n_ctx = plan.max_tokens
-        self.notices = notices
-        self._engine = engine
-        self._plan = plan
-        self._store = store
-        self._database_thread = database_thread
-        self._tokenizer = tokenizer
-        self._prompts = prompts
-        self._options = options
-        self._principal = principal
-        self._namespace = namespace
-        self._began = time.time()
-        self._beginning: set[asyncio.Task[RunningResponse]] = set()
-        self._running: dict[str, RunningResponse] = {}
-        self._request_ids = itertools.count()
-        self._closing = False
+    def __init__(self, host: ChatHost, principal: str, namespace: bytes) -> None:
+        """namespace: the root under which the principal's KV is cached."""
+        self.principal = principal
+        self.model_name = host.model_name
+        self.n_ctx = host.n_ctx
+        self.notices = host.notices
+        self.host = host
+        self._store = host.store
+        self.namespace = namespace
+        self._acceptance = Acceptance(host, principal, namespace)
+        self._cache = CacheView(host, namespace)
 
-    async def create_conversation(self, system: str | None = None) -> str:
+    async def create_conversation(
+        self, system: str | None = None, title: str = "", metadata: Mapping[str, str] = NO_METADATA
+    ) -> str:
         """A new, empty conversation; the system message, if any, heads it."""
-        create = self._store.create_conversation
-        return await self._database(create, principal=self._principal, system=system)
+        create = functools.partial(
+            self._store.create_conversation,
+            principal=self.principal,
+            system=system,
+            title=title,
+            metadata=metadata,
+        )
+        return await self.host.database(create)
+
+    async def conversation(self, conversation: str) -> ConversationView:
+        """What is known of it; what a killed process has left running in it has ended."""
+
+        def load() -> ConversationView:
+            self._store.settle(conversation)
+            return self._store.conversation(conversation, principal=self.principal).view()
+
+        return await self.host.database(load)
+
+    async def conversations(
+        self, limit: int = 20, after: str | None = None
+    ) -> list[ConversationView]:
+        """The last changed first; after: those that follow that one."""
+        rows = await self.host.database(
+            self._store.conversations, principal=self.principal, limit=limit, after=after
+        )
+        return [row.view() for row in rows]
 
     async def latest_conversation(self) -> str | None:
         """The conversation used last, in any process."""
-        return await self._database(self._store.latest, principal=self._principal)
+        return await self.host.database(self._store.latest, principal=self.principal)
 
     async def resolve_conversation(self, id_or_prefix: str) -> str:
         """The full id. Raises ConversationNotFound, saying whether none or several match."""
-        resolve = self._store.resolve
-        return await self._database(resolve, id_or_prefix, principal=self._principal)
+        return await self.host.database(
+            self._store.resolve, id_or_prefix, principal=self.principal
+        )
+
+    async def update_conversation(
+        self,
+        conversation: str,
+        *,
+        title: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        tip: str | None = None,
+        expected_tip: str | None = None,
+    ) -> ConversationView:
+        """Change what is given. tip: the message, or response, to go on from: another branch.
+
+        expected_tip: where the tip is another than this, ConversationLocked is raised.
+        """
+        if tip is not None:
+            path = await self._path(conversation)
+            expected = path.tip if expected_tip is None else expected_tip
+            new = await self._message(tip)
+            move = functools.partial(
+                self._store.move_tip, principal=self.principal, expected=expected, new=new
+            )
+            await self.host.database(move, conversation)
+            self._leave(path, (await self._path(conversation)))
+        update = functools.partial(
+            self._store.update_conversation,
+            principal=self.principal,
+            title=title,
+            metadata=metadata,
+        )
+        return (await self.host.database(update, conversation)).view()
+
+    async def delete_conversation(self, conversation: str) -> None:
+        """Its rows and what only it had in the cache. A turn that runs in it is cancelled first."""
+        running = (await self.conversation(conversation)).running
+        if running is not None and (live := self.host.live(running)) is not None:
+            live.cancel()
+            await asyncio.wait({live.task})
+        delete = functools.partial(self._store.delete_conversation, principal=self.principal)
+        for tokens in await self.host.database(delete, conversation):
+            await self.host.engine.purge(Purge(tokens, conversation, self.namespace))
+
+    async def fork_conversation(
+        self, conversation: str, *, at: str | None = None, title: str = ""
+    ) -> ConversationView:
+        """Another conversation that goes on from the tip, or from a message or response `at`.
+
+        Nothing is copied.
+        """
+        row = await self.conversation(conversation)
+        tip = row.tip if at is None else await self._message(at)
+        create = functools.partial(
+            self._store.create_conversation, principal=self.principal, title=title, tip=tip
+        )
+        return await self.conversation(await self.host.database(create))
 
     async def messages(self, conversation: str) -> list[MessageView]:
         """The messages on the path to the tip, oldest first."""
-        path = await self._conversation(conversation)
+        path = await self._path(conversation)
         return [MessageView(m.id, m.role, m.text, m.status) for m in path.messages]
+
+    async def tree(self, conversation: str) -> list[TreeMessage]:
+        """Every message that the conversation has passed, parents first."""
+        return await self.host.database(self._store.tree, conversation, principal=self.principal)
+
+    async def search(self, query: str, limit: int = 20) -> list[SearchHit]:
+        """Messages of listed conversations that have these words, the best first."""
+        return await self.host.database(
+            self._store.search, query, principal=self.principal, limit=limit
+        )
+
+    async def export(self, conversation: str, kind: str) -> str:
+        """The conversation as "json", all of its branches, or as "markdown", its path."""
+        return await self.host.database(
+            self._store.export, conversation, principal=self.principal, kind=kind
+        )
 
     async def undo(self, conversation: str) -> MessageView:
         """Take the last turn off the conversation; returns the user's message of it.
 
         Nothing is erased: the messages stay in the tree. Raises InvalidRequest without a turn.
         """
-        path = await self._conversation(conversation)
+        path = await self._path(conversation)
         before = path.before_last_turn()
-        move = functools.partial(self._store.move_tip, conversation, principal=self._principal)
-        await self._database(move, expected=path.tip, new=before.tip)
-        self._leave_branch(path, before.token_ids)
+        move = functools.partial(
+            self._store.move_tip, principal=self.principal, expected=path.tip, new=before.tip
+        )
+        await self.host.database(move, conversation)
+        self._leave(path, before)
         undone = path.last_user
         assert undone is not None
         return MessageView(undone.id, undone.role, undone.text, undone.status)
+
+    async def begin(
+        self,
+        ask: Ask,
+        options: ResponseOptions,
+        *,
+        event: EventKey | None = None,
+        on_busy: str = "reject",
+        metadata: Mapping[str, str] = NO_METADATA,
+        store: bool = True,
+        generate: bool = True,
+        report: bool = False,
+        detach_s: float | None = None,
+    ) -> Response:
+        """Accept a turn: it is stored when this returns, and about to be computed.
+
+        event: asked again it is the same response, live or stored. on_busy: what to do where the
+        conversation is being answered: "reject", "queue", "interrupt". store: False: `forget` it
+        when its client has gone. generate: False only computes the prompt; the response completes
+        without output. report: have PrefillProgress and CacheReport too. detach_s: how long it goes
+        on without a reader; None: the host's default, response.NEVER.
+        """
+        terms = Terms(event, on_busy, metadata, store, generate, report, detach_s)
+        begun = await self._acceptance.begin(ask, options, terms)
+        return begun if isinstance(begun, LiveResponse) else await self.response(begun.id)
+
+    async def response(self, response: str) -> Response:
+        """It as it runs, or as it is stored. Raises ResponseNotFound."""
+
+        def load() -> tuple[StoredResponse | None, str]:
+            row = self._store.response(response, principal=self.principal)
+            if row.status == IN_PROGRESS:
+                self._store.settle(row.conversation)
+                row = self._store.response(response, principal=self.principal)
+            if self.host.live(row.id) is not None or row.status == IN_PROGRESS:
+                return None, row.conversation
+            text = ""
+            if row.answer is not None:
+                text = self._store.path(row.answer, principal=self.principal)[-1].text
+            place = self._store.conversation(row.conversation, principal=self.principal)
+            return StoredResponse(row, text, listed=place.listed), row.conversation
+
+        stored, conversation = await self.host.database(load)
+        live = self.host.live(response)
+        if live is not None:
+            return live
+        if stored is None:
+            raise ConversationLocked(
+                f"response {response} of {conversation} is being computed by another process",
+                LOCKED_RETRY_MS,
+            )
+        return stored
+
+    async def continue_response(
+        self, response: str, *, detach_s: float | None = None
+    ) -> LiveResponse:
+        """Go on with a response that was cut short when its process ended; the same answer.
+
+        Raises InvalidRequest where it ended otherwise, or another model made it; ConversationLocked
+        where its conversation has gone on.
+        """
+        self.host.require_accepting()
+        live = self.host.running.get(response)
+        if live is not None:
+            await self.response(response)  # whose it is
+            return live
+        row = await self.host.database(
+            self._store.reopen_response, response, principal=self.principal
+        )
+        return await self._acceptance.resume(row, detach_s)
+
+    async def cancel(self, response: str) -> None:
+        """End a running response; its events then end with status "incomplete"."""
+        (await self.response(response)).cancel()
+
+    async def delete_response(self, response: str) -> None:
+        """Forget a response; one that runs is cancelled. Its messages stay in the tree."""
+        live = await self.response(response)
+        if isinstance(live, LiveResponse):
+            live.cancel()
+            await asyncio.wait({live.task})
+        await self.host.database(self._store.delete_response, response, principal=self.principal)
+        self.host.drop(response)
+
+    async def forget(self, conversation: str) -> None:
+        """Delete a conversation that was not to be stored; another one stays."""
+        with contextlib.suppress(ConversationNotFound):
+            row = await self.host.database(
+                self._store.conversation, conversation, principal=self.principal
+            )
+            if not row.kept:
+                await self.delete_conversation(conversation)
 
     def send(
         self, conversation: str, text: str, options: ResponseOptions
@@ -127,16 +292,9 @@ class ChatService:
         """Append a user message and answer it.
 
         Yields ResponseCreated once the message is stored, deltas, and one ResponseDone. Raises
-        before anything is stored or computed: InvalidRequest (PromptTooLong with both numbers),
-        ConversationNotFound, ConversationLocked. Leaving the iteration cancels the response.
+        before anything is stored or computed. Leaving the iteration cancels the response.
         """
-
-        async def turn() -> Turn:
-            path = await self._conversation(conversation)
-            limit = self._prompt_limit(options)
-            return await asyncio.to_thread(next_turn, self._prompts, path, path, text, limit)
-
-        return self._respond(turn, options)
+        return self._respond(NewTurn((InputMessage("user", text),), conversation), options)
 
     def edit(
         self, conversation: str, turn: int, text: str, options: ResponseOptions
@@ -145,214 +303,80 @@ class ChatService:
 
         The old branch stays in the tree.
         """
-
-        async def edited() -> Turn:
-            path = await self._conversation(conversation)
-            before, limit = path.before_turn(turn), self._prompt_limit(options)
-            return await asyncio.to_thread(next_turn, self._prompts, path, before, text, limit)
-
-        return self._respond(edited, options)
+        return self._respond(EditedTurn(conversation, turn, text), options)
 
     def regenerate(
         self, conversation: str, options: ResponseOptions
     ) -> AsyncGenerator[ResponseEvent]:
         """Answer the last user message again; otherwise as send. The old answer stays."""
-
-        async def turn() -> Turn:
-            path = await self._conversation(conversation)
-            limit = self._prompt_limit(options)
-            return await asyncio.to_thread(another_answer, self._prompts, path, limit)
-
-        return self._respond(turn, options)
+        return self._respond(AnotherAnswer(conversation), options)
 
     async def close_conversation(self, conversation: str) -> None:
         """Nobody is about to go on with it: its cached tokens may make room for others' first."""
-        self._engine.hint(Observe(conversation, Signal.CLOSED))
+        self.observe(conversation, Signal.CLOSED)
 
-    async def cancel(self, response: str) -> None:
-        """End a running response; its events then end with status "incomplete"."""
-        running = self._running.get(response)
-        if running is not None:
-            running.cancel()
+    def observe(self, conversation: str, signal: Signal) -> None:
+        """Tell the cache what is heard of whoever has the conversation."""
+        self.host.engine.hint(Observe(conversation, signal))
+
+    async def inspect(self, *, conversation: str | None = None, text: str = "") -> CacheReport:
+        """What the next turn, `text`, would find in the cache; changes nothing."""
+        path = Conversation("", ())
+        if conversation is not None:
+            path = await self._path(conversation)
+        return await self._cache.inspect(path, text)
+
+    async def cache_tree(self, conversation: str | None = None) -> CacheTree:
+        """This principal's part of the radix tree; the conversation's path is marked."""
+        path = None if conversation is None else await self._path(conversation)
+        return await self._cache.tree(path)
+
+    async def draft(self, conversation: str, revision: int, text: str) -> int:
+        """Compute what is typed so far, with nothing else to do; how many tokens it has by then.
+
+        A newer revision ends an older one, and what that had and this has not is forgotten. An
+        older one does nothing: 0.
+        """
+        path = await self._path(conversation)
+        return await self._cache.draft(path, revision, text)
+
+    async def drop_draft(self, conversation: str) -> None:
+        """Forget what was computed of a message that is not going to be sent."""
+        await self.conversation(conversation)
+        self._cache.drop_draft(conversation)
 
     async def stats(self) -> dict[str, int | float | str]:
         """How the engine was set up, and its counters since start, for people."""
-        snapshot = asdict(self._engine.snapshot)
-        return {"engine": str(self._plan), **snapshot.pop("counters"), **snapshot}
+        snapshot = asdict(self.host.engine.snapshot)
+        return {"engine": str(self.host.plan), **snapshot.pop("counters"), **snapshot}
 
-    async def close(self) -> None:
-        """Cancel and store what runs, then stop the engine and close the store.
-
-        Turns that come later raise EngineStopped. Whatever fails, the rest is closed; then that
-        failure is raised. A second time does nothing.
-        """
-        if self._closing:
-            return
-        self._closing = True
-        async with contextlib.AsyncExitStack() as stack:
-            stack.callback(self._database_thread.shutdown)
-            stack.push_async_callback(self._database, self._store.close)
-            stack.callback(self._options.close)
-            stack.push_async_callback(self._engine.stop)
-            while self._beginning or self._running:
-                running = list(self._running.values())
-                for response in running:
-                    response.cancel()
-                await asyncio.wait({*self._beginning, *(response.task for response in running)})
-
-    async def save_partial(self, response: str, answer: Answer) -> None:
-        """Keep a running response's answer so far (the RunningResponse calls this)."""
-        await self._database(self._store.save_partial, response, answer)
-
-    async def finish(self, done: ResponseDone, answer: Answer) -> None:
-        """Keep a response's final answer (the RunningResponse calls this)."""
-        assert done.response is not None, "what runs was accepted"
-        outcome = Outcome(
-            status=done.status,
-            reason=done.reason,
-            answer=answer,
-            usage=done.usage.to_dict(),
-            timings=done.timings.to_dict(done.usage),
-            error=done.error.message if done.error else None,
-        )
-        await self._database(self._store.finish_response, done.response, outcome)
-
-    def _prompt_limit(self, options: ResponseOptions) -> int | None:
-        """The longest prompt that keeps every turn; None where none may be left out."""
-        if options.truncation == "disabled":
-            return None
-        return prompt_limit(self.n_ctx, options.max_output_tokens)
-
-    async def _respond(
-        self, prepare: Callable[[], Awaitable[Turn]], options: ResponseOptions
-    ) -> AsyncGenerator[ResponseEvent]:
-        """Prepare, store and run a turn, and hand on its events.
-
-        One generator and no chain of them, so that leaving it is seen here, at once.
-        """
-        accepted_at = time.monotonic()
-        terms = await self._options.read(options)
-        turn = await prepare()
-        self._plan.validate_prompt(len(turn.prompt_ids))
-        if self._closing:
-            raise EngineStopped("the service is closed")
-        beginning = asyncio.create_task(self._begin(turn, terms, accepted_at))
-        self._beginning.add(beginning)
-        beginning.add_done_callback(self._beginning.discard)
+    async def _respond(self, ask: Ask, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
+        """Accept a turn and hand on its events; whoever leaves cancels it, at once."""
+        response = await self.begin(ask, options, detach_s=NEVER)
+        assert isinstance(response, LiveResponse), "without an event nothing is begun twice"
         try:
-            await asyncio.wait({beginning})
-            async with contextlib.aclosing(beginning.result().events()) as events:
+            async with contextlib.aclosing(response.events()) as events:
                 async for event in events:
                     yield event
         finally:
-            await leave(beginning)
+            response.cancel()
+            await asyncio.wait({response.task})
 
-    async def _begin(self, turn: Turn, terms: AnswerTerms, accepted_at: float) -> RunningResponse:
-        """Store the turn and start its response.
+    async def _path(self, conversation: str) -> Conversation:
+        return await self.host.database(load_path, self._store, self.principal, conversation)
 
-        A task of its own: a caller that is cancelled meanwhile must not leave a response in the
-        store that nobody runs. Its conversation would stay locked as long as this process lives.
-        """
-        begun = await self._database(
-            self._store.begin_response,
-            conversation=turn.path.id,
-            expected_tip=turn.path.tip,
-            parent=turn.parent,
-            user=turn.message,
-            options=asdict(terms.options),
-            render_hash=self._prompts.render_hash,
-            principal=self._principal,
+    async def _message(self, message_or_response: str) -> str:
+        """The message of that id, or the one that a response of that id has ended with."""
+        if not message_or_response.startswith("resp_"):
+            return message_or_response
+        row = await self.host.database(
+            self._store.response, message_or_response, principal=self.principal
         )
-        response_id = begun.id
-        left = self._leave_branch(turn.path, turn.prompt_ids)
-        response = RunningResponse(
-            created=ResponseCreated(
-                turn.path.id,
-                response_id,
-                left_out=tuple(message.id for message in turn.asked.left_out),
-                left_out_tokens=turn.asked.gap.tokens,
-            ),
-            request=terms.request(
-                next(self._request_ids),
-                turn.prompt_ids,
-                namespace=self._namespace,
-                conversation=turn.path.id,
-                branches=left,
-            ),
-            accepted_at=accepted_at,
-            engine=self._engine,
-            tokenizer=self._tokenizer,
-            n_ctx=self.n_ctx,
-            sink=self,
-            explain=functools.partial(self._explain_miss, response_id, turn),
-        )
-        self._running[response_id] = response
-        response.task.add_done_callback(lambda _: self._running.pop(response_id))
-        return response
+        return row.answer or row.question
 
-    def _leave_branch(self, path: Conversation, kept: Sequence[int]) -> list[tuple[int, ...]]:
-        """Tell the cache what nobody asks for again: the path's tokens, but for those kept.
-
-        Returns that path, if there is such a branch.
-        """
-        left = self._prompts.stored_ids(path) or ()
-        start = common_prefix(left, kept)
-        if start == len(left):
-            return []
-        self._engine.hint(Supersede(left, start, path.id, self._namespace))
-        return [left]
-
-    async def _explain_miss(self, response: str, turn: Turn, usage: Usage) -> MissReport | None:
-        """Compare a response with what came before it in its conversation."""
-        if not self._plan.prefix_cache:
-            return None
-        path = turn.asked
-        asked = AskedPrompt(
-            path, turn.prompt_ids, self._prompts.render_hash, self._principal, self._began
-        )
-
-        candidates = await self._database(
-            load_comparisons, self._store, response, self._principal, path
-        )
-
-        def explain() -> MissReport | None:
-            comparison = closest(candidates, asked.token_ids, asked.render_hash)
-            layout = self._prompts.layout(path, asked.token_ids)
-            return explain_miss(asked, comparison, usage, layout, self._tokenizer)
-
-        return await asyncio.to_thread(explain)
-
-    async def _conversation(self, conversation: str) -> Conversation:
-        def load() -> Conversation:
-            self._store.settle(conversation)
-            tip = self._store.conversation(conversation, principal=self._principal).tip
-            return Conversation(
-                conversation, tuple(self._store.path(tip, principal=self._principal))
-            )
-
-        return await self._database(load)
-
-    async def _database(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        call = functools.partial(function, *args, **kwargs)
-        try:
-            called = loop.run_in_executor(self._database_thread, call)
-        except RuntimeError as error:  # the thread has been shut down
-            raise EngineStopped("the service is closed") from error
-        return await called
-
-
-async def leave(beginning: asyncio.Task[RunningResponse]) -> None:
-    """Cancel a turn, and return when it is stored; one that has ended stays as it is.
-
-    One that is only being begun is cancelled as soon as it is, even if this wait is cancelled too.
-    """
-
-    def cancel(begun: asyncio.Task[RunningResponse]) -> None:
-        if not begun.cancelled() and begun.exception() is None:
-            begun.result().cancel()
-
-    beginning.add_done_callback(cancel)
-    await asyncio.wait({beginning})
-    if beginning.exception() is None:
-        await asyncio.wait({beginning.result().task})
+    def _leave(self, path: Conversation, now: Conversation) -> None:
+        """Tell the cache which branch nobody is about to ask for again."""
+        left = self.host.prompts.stored_ids(path) or ()
+        start = common_prefix(left, now.token_ids)
+        if start < len(left):
+            self.host.engine.hint(Supersede(left, start, path.id, self.namespace))

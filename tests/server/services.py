@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
@@ -10,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from radixchat.engine.thread import EngineThread
+from radixchat.server.host import ChatHost
 from radixchat.server.local import LocalSettings, load_model, open_service
 from radixchat.server.protocol import (
     OutputTextDelta,
@@ -48,26 +50,22 @@ async def open_for(
     model = await asyncio.to_thread(load_model, replace(settings, threads=1))
     engine = thread(model.engine)
     engine.start()
-    services = [
-        ChatService(
-            engine=engine,
-            plan=model.engine.plan,
-            store=store,
-            database_thread=database_thread,
-            tokenizer=model.tokenizer,
-            prompts=model.prompts,
-            options=model.options,
-            model_name=settings.model,
-            notices=(),
-            principal=principal,
-            namespace=model.engine.namespace(b"a secret of the tests", principal),
-        )
-        for principal in principals
-    ]
+    host = ChatHost(
+        engine=engine,
+        plan=model.engine.plan,
+        store=store,
+        database_thread=database_thread,
+        tokenizer=model.tokenizer,
+        prompts=model.prompts,
+        options=model.options,
+        model_name=settings.model,
+        notices=(),
+        namespace_of=functools.partial(model.engine.namespace, b"a secret of the tests"),
+    )
     try:
-        yield services
+        yield [host.service(principal) for principal in principals]
     finally:
-        await services[0].close()
+        await host.close()
 
 
 async def finish(events: AsyncGenerator[ResponseEvent]) -> ResponseDone:

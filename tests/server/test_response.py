@@ -15,10 +15,12 @@ from radixchat.engine.request import Request, Usage
 from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.server import response as response_module
+from radixchat.server.answer_record import AnswerRecord
 from radixchat.server.local import LocalSettings, load_model
 from radixchat.server.message import Answer
 from radixchat.server.protocol import MissReport, ResponseCreated, ResponseDone, ResponseEvent
-from radixchat.server.response import ResponseSink, RunningResponse
+from radixchat.server.response import Explanations, LiveResponse, ResponseSink
+from radixchat.server.response_log import ResponseLog
 
 Explain = Callable[[Usage], Awaitable[MissReport | None]]
 
@@ -30,7 +32,7 @@ class FailingSink:
         self.failure = failure
         self.partials = 0
 
-    async def save_partial(self, response: str, answer: Answer) -> None:
+    async def save_partial(self, response: str, answer: Answer, sequence: int) -> None:
         self.partials += 1
         raise self.failure
 
@@ -49,20 +51,20 @@ async def respond(
     engine = EngineThread(model.engine)
     engine.start()
     try:
-        response = RunningResponse(
-            created=ResponseCreated("conv_1", "resp_1"),
-            request=Request(
-                0,
-                [1, 2, 3],
-                SamplingParams(temperature=0, max_tokens=tokens),
-                text=AnswerText(model.tokenizer.stream()),
-            ),
-            accepted_at=time.monotonic(),
+        request = Request(
+            0,
+            [1, 2, 3],
+            SamplingParams(temperature=0, max_tokens=tokens),
+            text=AnswerText(model.tokenizer.stream()),
+        )
+        plan = model.engine.plan
+        response = LiveResponse(
+            log=ResponseLog(ResponseCreated("conv_1", "resp_1")),
+            request=request,
+            record=AnswerRecord(request, model.tokenizer, time.monotonic(), plan.max_tokens),
             engine=engine,
-            tokenizer=model.tokenizer,
-            n_ctx=model.engine.plan.max_tokens,
             sink=sink,
-            explain=explain,
+            explanations=Explanations(explain),
         )
         return [event async for event in response.events()]
     finally:
@@ -104,7 +106,7 @@ def test_a_failed_partial_save_is_tried_again(
 class WillingSink:
     """A store that takes everything."""
 
-    async def save_partial(self, response: str, answer: Answer) -> None:
+    async def save_partial(self, response: str, answer: Answer, sequence: int) -> None:
         pass
 
     async def finish(self, done: ResponseDone, answer: Answer) -> None:

@@ -15,10 +15,12 @@ from radixchat.engine.sampling_params import SamplingParams
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server import response as response_module
+from radixchat.server.answer_record import AnswerRecord
 from radixchat.server.local import LoadedModel, LocalSettings, load_model
 from radixchat.server.message import Answer
 from radixchat.server.protocol import OutputTextDelta, ResponseCreated, ResponseDone
-from radixchat.server.response import RunningResponse
+from radixchat.server.response import Explanations, LiveResponse
+from radixchat.server.response_log import ResponseLog
 
 PROMPT = [1, 2, 3]
 GREEDY = SamplingParams(temperature=0, max_tokens=60)
@@ -31,7 +33,7 @@ class Sink:
     partials: list[Answer] = field(default_factory=list)
     final: Answer | None = None
 
-    async def save_partial(self, response: str, answer: Answer) -> None:
+    async def save_partial(self, response: str, answer: Answer, sequence: int) -> None:
         self.partials.append(answer)
 
     async def finish(self, done: ResponseDone, answer: Answer) -> None:
@@ -78,15 +80,15 @@ def show(
         engine.start()
         sink, deltas = Sink(), []
         text = AnswerText(model.tokenizer.stream(), stop, sampling.min_tokens)
-        response = RunningResponse(
-            created=ResponseCreated("conv_1", "resp_1"),
-            request=Request(0, list(PROMPT), sampling, text=text, deadline=deadline),
-            accepted_at=time.monotonic(),
+        request = Request(0, list(PROMPT), sampling, text=text, deadline=deadline)
+        plan = model.engine.plan
+        response = LiveResponse(
+            log=ResponseLog(ResponseCreated("conv_1", "resp_1")),
+            request=request,
+            record=AnswerRecord(request, model.tokenizer, time.monotonic(), plan.max_tokens),
             engine=engine,
-            tokenizer=model.tokenizer,
-            n_ctx=model.engine.plan.max_tokens,
             sink=sink,
-            explain=nothing_missed,
+            explanations=Explanations(nothing_missed),
         )
         try:
             async for event in response.events():

@@ -16,6 +16,7 @@ from radixchat.engine.errors import (
     InvalidRequest,
     InvalidSamplingParams,
     PromptTooLong,
+    ResponseNotFound,
 )
 from radixchat.server.local import LocalSettings
 from radixchat.server.protocol import OutputTextDelta, ResponseDone, ResponseEvent
@@ -168,7 +169,8 @@ def test_cancel_keeps_the_partial_answer_and_the_next_turn_reuses_it(
         assert after.usage.cached_tokens >= len(done.input_ids) + len(done.output_ids) - 1
         assert done.response is not None
         await service.cancel(done.response)
-        await service.cancel("resp_unknown")
+        with pytest.raises(ResponseNotFound):
+            await service.cancel("resp_unknown")
 
     serve(body, settings)
 

@@ -87,7 +87,7 @@ def test_a_turn_that_begins_while_the_service_closes(
                 turn = asyncio.create_task(finish(service.send(conversation, "late", LONG)))
                 await asyncio.sleep(0.2)
                 asyncio.get_running_loop().call_later(0.1, writer.rollback)
-                await service.close()
+                await service.host.close()
                 return await turn
 
     done = asyncio.run(asyncio.wait_for(main(), 60))
@@ -131,17 +131,17 @@ def test_everything_is_closed_whatever_fails(settings: LocalSettings, database: 
 
             turn = asyncio.create_task(finish(watched()))
             await begun.wait()  # the turn is stored, and most of its answer still to come
-            connection, refuse = service._store._file._connection, "PRAGMA query_only = ON"
-            await service._database(lambda: connection.execute(refuse).close())
+            connection, refuse = service.host.store._file._connection, "PRAGMA query_only = ON"
+            await service.host.database(lambda: connection.execute(refuse).close())
             with pytest.raises(StoreError, match="cannot be written"):
-                await service.close()
+                await service.host.close()
             return service, conversation, await turn
 
     service, conversation, done = asyncio.run(asyncio.wait_for(main(), 60))
     assert done.error is not None
     assert (done.status, done.error.code) == ("failed", "store_error")
-    assert not service._engine._thread.is_alive()
-    assert not any(thread.is_alive() for thread in service._database_thread._threads)
+    assert not service.host.engine._thread.is_alive()
+    assert not any(thread.is_alive() for thread in service.host._database_thread._threads)
     assert [path.name for path in database.parent.glob("chat.db-owner-*")] == []
     with pytest.raises(EngineStopped, match="closed"):
         asyncio.run(service.messages(conversation))

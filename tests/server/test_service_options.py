@@ -270,7 +270,7 @@ def test_a_service_closes_while_an_answer_has_a_form(
         events = service.send(conversation, "talk", options)
         for _ in range(3):
             await anext(events)
-        await service.close()
+        await service.host.close()
         await events.aclose()
 
     serve(body, settings)

@@ -1,0 +1,391 @@
+"""From an ask to a response that is being computed: `Acceptance`.
+
+    ask ─► options read ─► in line ─► place ─► prompt, checked ─► stored ─► engine
+           └────────── refused: nothing has changed ──────────┘
+
+Owns the order of these, so that whoever asks is refused before anything is stored, and what is
+stored is answered whatever happens to who asked. Knows no socket and no event of the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import hashlib
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from radixchat.engine.common_prefix import common_prefix
+from radixchat.engine.errors import ConversationLocked, InvalidRequest
+from radixchat.engine.hint import Purge, Supersede
+from radixchat.engine.request import Request, Usage
+from radixchat.server.answer_record import AnswerRecord
+from radixchat.server.asks import ON_BUSY, AnotherAnswer, Ask, EditedTurn, EventKey
+from radixchat.server.cache_report import cache_report
+from radixchat.server.comparison import closest, load_comparisons
+from radixchat.server.conversation import Conversation, chat_messages
+from radixchat.server.message import check_text
+from radixchat.server.miss import AskedPrompt, explain_miss
+from radixchat.server.option_reader import AnswerTerms
+from radixchat.server.protocol import (
+    CacheReport,
+    MissReport,
+    ResponseCreated,
+    ResponseOptions,
+)
+from radixchat.server.response import Explanations, LiveResponse
+from radixchat.server.response_log import ResponseLog
+from radixchat.server.rows import BegunResponse, ResponseRow
+from radixchat.server.truncation import prompt_limit
+from radixchat.server.turn import Turn, another_answer, next_turn
+from radixchat.server.turn_place import TurnPlace, find_place
+
+if TYPE_CHECKING:
+    from radixchat.server.host import ChatHost
+
+# A turn that waits for another process' answer looks so long for its end.
+MAX_QUEUE_S = 600.0
+MAX_EVENT_ID = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How a turn is accepted. ChatService.begin says what each field means."""
+
+    event: EventKey | None = None
+    on_busy: str = "reject"
+    metadata: Mapping[str, str] | None = None
+    store: bool = True
+    generate: bool = True
+    report: bool = False
+    detach_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.on_busy not in ON_BUSY:
+            raise InvalidRequest(f"on_busy is {self.on_busy!r}; allowed: {', '.join(ON_BUSY)}")
+        if self.event is not None:
+            check_text("the event_id", self.event.event_id)
+            if not 0 < len(self.event.event_id) <= MAX_EVENT_ID:
+                length = len(self.event.event_id)
+                raise InvalidRequest(
+                    f"event_id has {length} characters; allowed: 1 to {MAX_EVENT_ID}"
+                )
+
+
+class Acceptance:
+    """Accepts the turns of one principal."""
+
+    def __init__(self, host: ChatHost, principal: str, namespace: bytes) -> None:
+        self._host = host
+        self._principal = principal
+        self._namespace = namespace
+
+    async def begin(
+        self, ask: Ask, options: ResponseOptions, terms: Terms
+    ) -> LiveResponse | BegunResponse:
+        """The response, stored and running; one that its event has begun before as its row."""
+        host, accepted_at = self._host, time.monotonic()
+        host.require_accepting()
+        if not terms.generate:
+            options = replace(
+                options, max_output_tokens=1, min_output_tokens=0, stop=(), response_format=None
+            )
+        key = None if terms.event is None else (terms.event.event_id, _digest(ask, options, terms))
+        answer_terms = await host.options.read(options)
+        if key is not None:
+            begun = await host.database(host.store.begun_by, *key, principal=self._principal)
+            if begun is not None:
+                return begun
+        conversation = _conversation_of(ask)
+        waits = terms.on_busy != "reject" and conversation is not None
+        async with host.lines.turn(conversation, terms.on_busy):
+            while True:
+                try:
+                    return await self._begin(ask, answer_terms, terms, key, accepted_at)
+                except ConversationLocked as locked:
+                    # Another process answers it, or one who does not wait was quicker.
+                    if not waits or time.monotonic() > accepted_at + MAX_QUEUE_S:
+                        raise
+                    await asyncio.sleep(max(locked.retry_after_ms, 10) / 1000)
+
+    async def resume(self, row: ResponseRow, detach_s: float | None) -> LiveResponse:
+        """Go on with a response that is in progress again, from what was saved of it."""
+        host = self._host
+        options = options_of(row.options)
+        path = await host.database(self._path, row)
+        prompt = host.prompts.stored_ids(path)
+        if prompt is None or row.render_hash != host.prompts.render_hash:
+            raise InvalidRequest(
+                f"response {row.id} was begun with another model: it cannot go on with this one"
+            )
+        answer_terms = await host.options.read(options)
+        saved = row.saved.token_ids
+        if options.max_output_tokens is not None:
+            saved = saved[: options.max_output_tokens - 1]  # one is sampled again, and ends it
+        saved = saved[: host.n_ctx - len(prompt) - 1]
+        created = ResponseCreated(
+            row.conversation,
+            row.id,
+            message=row.question,
+            created_at=row.created_at,
+            listed=await host.database(self._is_listed, row.conversation),
+            instructions=row.instructions,
+            previous_response=row.previous_response,
+            options=options,
+            metadata=row.metadata,
+            left_out=tuple(message.id for message in path.left_out),
+            left_out_tokens=path.gap.tokens,
+        )
+        request = self._request(answer_terms, prompt, row.conversation, ())
+        text = request.resume(saved)
+        turn = Turn(path, path, None, prompt)
+        return self._run(
+            ResponseLog(created, text, row.sequence), request, turn, Terms(detach_s=detach_s), text
+        )
+
+    async def _begin(
+        self,
+        ask: Ask,
+        answer_terms: AnswerTerms,
+        terms: Terms,
+        key: tuple[str, str] | None,
+        accepted_at: float,
+    ) -> LiveResponse | BegunResponse:
+        host = self._host
+        find = functools.partial(find_place, kept=terms.store, warms=not terms.generate)
+        place = await host.database(find, host.store, self._principal, ask)
+        try:
+            turn = await asyncio.to_thread(self._turn, place, answer_terms.options, terms)
+            host.plan.validate_prompt(len(turn.prompt_ids))
+            host.require_accepting()
+        except BaseException:
+            await self._give_up(place)
+            raise
+        task = asyncio.create_task(
+            self._store_and_run(place, turn, answer_terms, terms, key, accepted_at)
+        )
+        host.beginning.add(task)
+        task.add_done_callback(host.beginning.discard)
+        try:
+            # A task of its own: a caller that is cancelled meanwhile must not leave a response in
+            # the store that nobody runs. Its conversation would stay locked.
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.add_done_callback(_cancel_begun)
+            raise
+        if task.exception() is not None:
+            await self._give_up(place)
+        return task.result()
+
+    async def _give_up(self, place: TurnPlace) -> None:
+        """A conversation that was only made for the turn goes with it."""
+        if place.made:
+            delete = functools.partial(
+                self._host.store.delete_conversation, principal=self._principal
+            )
+            await self._host.database(delete, place.path.id)
+
+    def _turn(self, place: TurnPlace, options: ResponseOptions, terms: Terms) -> Turn:
+        """What is stored and computed; slow for long texts."""
+        prompts, path = self._host.prompts, place.whole
+        limit = None
+        if options.truncation != "disabled":
+            limit = prompt_limit(self._host.n_ctx, options.max_output_tokens)
+        if place.text is not None:
+            history = path if place.turn is None else path.before_turn(place.turn)
+            return next_turn(prompts, path, history, place.text, limit)
+        if terms.generate:
+            return another_answer(prompts, path, limit)
+        return Turn(path, path, None, prompts.render_path(chat_messages(path.shown)))
+
+    async def _store_and_run(
+        self,
+        place: TurnPlace,
+        turn: Turn,
+        answer_terms: AnswerTerms,
+        terms: Terms,
+        key: tuple[str, str] | None,
+        accepted_at: float,
+    ) -> LiveResponse | BegunResponse:
+        host, conversation = self._host, place.path.id
+        options = asdict(answer_terms.options) | ({} if terms.generate else {"generate": False})
+
+        def store() -> BegunResponse:
+            tip = place.path.tip
+            if place.added:
+                tip = host.store.graft(
+                    conversation,
+                    principal=self._principal,
+                    messages=[(message.role, message.text) for message in place.added],
+                    expected_tip=tip,
+                )
+                assert tip == turn.path.tip, "what is added is what was computed with"
+            return host.store.begin_response(
+                conversation=conversation,
+                expected_tip=tip,
+                parent=turn.parent,
+                user=turn.message,
+                options=options,
+                render_hash=host.prompts.render_hash,
+                principal=self._principal,
+                previous_response=place.previous_response,
+                instructions=place.instructions,
+                metadata=terms.metadata or {},
+                event=key,
+            )
+
+        begun = await host.database(store)
+        if begun.replayed:
+            return begun
+        left = self._leave_branch(turn)
+        self._end_draft(turn)
+        created = ResponseCreated(
+            conversation,
+            begun.id,
+            left_out=tuple(message.id for message in turn.asked.left_out),
+            left_out_tokens=turn.asked.gap.tokens,
+            message=begun.question,
+            created_at=begun.created_at,
+            listed=place.listed,
+            instructions=place.instructions,
+            previous_response=place.previous_response,
+            options=answer_terms.options,
+            metadata=terms.metadata or {},
+        )
+        request = self._request(answer_terms, turn.prompt_ids, conversation, left)
+        request.wants_progress = terms.report
+        return self._run(ResponseLog(created), request, turn, terms, accepted_at=accepted_at)
+
+    def _request(
+        self,
+        terms: AnswerTerms,
+        prompt: Sequence[int],
+        conversation: str,
+        branches: Sequence[Sequence[int]],
+    ) -> Request:
+        return terms.request(
+            next(self._host.request_ids),
+            prompt,
+            namespace=self._namespace,
+            conversation=conversation,
+            branches=branches,
+        )
+
+    def _run(
+        self,
+        log: ResponseLog,
+        request: Request,
+        turn: Turn,
+        terms: Terms,
+        text: str = "",
+        accepted_at: float | None = None,
+    ) -> LiveResponse:
+        host = self._host
+        record = AnswerRecord(
+            request,
+            host.tokenizer,
+            time.monotonic() if accepted_at is None else accepted_at,
+            host.n_ctx,
+            text=text,
+            has_output=terms.generate,
+        )
+        id_ = log.created.response
+        report = functools.partial(self._report, id_, turn) if terms.report else None
+        response = LiveResponse(
+            log=log,
+            request=request,
+            record=record,
+            engine=host.engine,
+            sink=host,
+            explanations=Explanations(functools.partial(self._explain_miss, id_, turn), report),
+            detach_s=host.disconnect_grace_s if terms.detach_s is None else terms.detach_s,
+            generate=terms.generate,
+        )
+        host.add(response)
+        return response
+
+    def _leave_branch(self, turn: Turn) -> list[tuple[int, ...]]:
+        """Tell the cache what nobody asks for again: the path's tokens, but for those kept.
+
+        Returns that path, if there is such a branch.
+        """
+        left = self._host.prompts.stored_ids(turn.path) or ()
+        start = common_prefix(left, turn.prompt_ids)
+        if start == len(left):
+            return []
+        self._host.engine.hint(Supersede(left, start, turn.path.id, self._namespace))
+        return [left]
+
+    def _end_draft(self, turn: Turn) -> None:
+        """What was computed while the message was typed, and is not the message, goes."""
+        draft = self._host.drafts.pop(turn.path.id, None)
+        if draft is not None:
+            self._host.engine.cancel(draft.request)
+            start = max(common_prefix(draft.tokens, turn.prompt_ids), draft.history)
+            if start < len(draft.tokens):
+                self._host.engine.hint(Purge(draft.tokens, turn.path.id, self._namespace, start))
+
+    async def _explain_miss(self, response: str, turn: Turn, usage: Usage) -> MissReport | None:
+        """Compare a response with what came before it in its conversation."""
+        host = self._host
+        if not host.plan.prefix_cache:
+            return None
+        path = turn.asked
+        asked = AskedPrompt(
+            path, turn.prompt_ids, host.prompts.render_hash, self._principal, host.began
+        )
+        candidates = await host.database(
+            load_comparisons, host.store, response, self._principal, path
+        )
+
+        def explain() -> MissReport | None:
+            comparison = closest(candidates, asked.token_ids, asked.render_hash)
+            layout = host.prompts.layout(path, asked.token_ids)
+            return explain_miss(asked, comparison, usage, layout, host.tokenizer)
+
+        return await asyncio.to_thread(explain)
+
+    async def _report(self, response: str, turn: Turn, cached: int) -> CacheReport:
+        prompts = self._host.prompts
+        return await asyncio.to_thread(
+            cache_report, prompts, turn.asked, turn.prompt_ids, cached, response
+        )
+
+    def _path(self, row: ResponseRow) -> Conversation:
+        path = self._host.store.path(row.question, principal=self._principal)
+        return Conversation(row.conversation, tuple(path))
+
+    def _is_listed(self, conversation: str) -> bool:
+        return self._host.store.conversation(conversation, principal=self._principal).listed
+
+
+def options_of(stored: Mapping[str, Any]) -> ResponseOptions:
+    """The options of a stored response; raises InvalidRequest for what this version refuses."""
+    return ResponseOptions.from_dict({k: v for k, v in stored.items() if k != "generate"})
+
+
+def _conversation_of(ask: Ask) -> str | None:
+    match ask:
+        case EditedTurn(conversation=conversation):
+            return conversation
+        case AnotherAnswer(conversation=conversation):
+            return conversation
+        case _:
+            return ask.conversation
+
+
+def _digest(ask: Ask, options: ResponseOptions, terms: Terms) -> str:
+    """Names what was asked, to tell a repetition from a mistake."""
+    asked = [type(ask).__name__, asdict(ask), asdict(options), terms.generate, terms.store]
+    content = json.dumps(asked, sort_keys=True, ensure_ascii=True)
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def _cancel_begun(task: asyncio.Task[LiveResponse | BegunResponse]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        begun = task.result()
+        if isinstance(begun, LiveResponse):
+            begun.cancel()

@@ -1,0 +1,46 @@
+"""Where the tokens of a prompt come from, message by message: `cache_report`. A pure function.
+
+Knows how a prompt is laid out and how much of it was found; no cache and no response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radixchat.server.conversation import Conversation
+from radixchat.server.prompt import PromptBuilder
+from radixchat.server.protocol import CacheReport, CacheSegment
+
+MEMORY, COMPUTED = "memory", "computed"
+
+
+def cache_report(
+    prompts: PromptBuilder,
+    asked: Conversation,
+    prompt_ids: Sequence[int],
+    cached: int,
+    response: str | None = None,
+) -> CacheReport:
+    """Of a prompt that answers the end of `asked`, whose first `cached` tokens were found.
+
+    A segment lies in one message's share and has one state. Slow for long texts: a part that was
+    rendered as a whole is rendered again to find the borders; where that does not tell, the
+    message is None.
+    """
+    total = len(prompt_ids)
+    borders: list[tuple[int, str | None]] = [(0, None)]
+    if asked.messages and asked.messages[-1].role == "user":
+        layout = prompts.layout(asked, prompt_ids)
+        found = [layout.start(position) for position in range(len(asked.shown))]
+        pairs = zip(found, asked.shown, strict=True)
+        known = [(start, message.id) for start, message in pairs if start is not None]
+        if len(known) == len(found):
+            borders = list(known)
+    segments: list[CacheSegment] = []
+    ends = [start for start, _ in borders[1:]] + [total]
+    for (start, message), end in zip(borders, ends, strict=True):
+        middle = min(max(cached, start), end)
+        for first, last, state in ((start, middle, MEMORY), (middle, end, COMPUTED)):
+            if first < last:
+                segments.append(CacheSegment(first, last, state, message))
+    return CacheReport(response, total, cached, tuple(segments))

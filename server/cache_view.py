@@ -1,0 +1,124 @@
+"""`CacheView`: one principal's look at the cache, and what is computed while a message is typed.
+
+Asks the engine between two of its steps; only a draft changes anything. Knows no store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from radixchat.engine.common_prefix import common_prefix
+from radixchat.engine.hint import Observe, Purge, Signal
+from radixchat.engine.request import Request
+from radixchat.engine.sampling_params import SamplingParams
+from radixchat.server.cache_report import cache_report
+from radixchat.server.conversation import Conversation, chat_messages
+from radixchat.server.draft import Draft, certain_tokens
+from radixchat.server.message import check_text
+from radixchat.server.protocol import CacheNode, CacheReport, CacheTree
+from radixchat.server.response_options import MAX_PRIORITY
+
+if TYPE_CHECKING:
+    from radixchat.server.host import ChatHost
+
+# As many nodes as a person can make out, and a page can draw.
+MAX_NODES = 500
+# After everything that anybody asks for.
+DRAFT_PRIORITY = -MAX_PRIORITY - 1
+
+
+class CacheView:
+    """The cache below one namespace."""
+
+    def __init__(self, host: ChatHost, namespace: bytes) -> None:
+        self._host = host
+        self._namespace = namespace
+
+    async def inspect(self, path: Conversation, text: str) -> CacheReport:
+        """Of the prompt that `text` after the path would be; without text, of the path itself."""
+        asked, prompt = await asyncio.to_thread(self._prompt, path, text)
+        namespace = self._namespace
+        match = await self._host.engine.ask(lambda engine: engine.cache.match(prompt, namespace))
+        cached = min(match.length, max(len(prompt) - 1, 0))
+        return await asyncio.to_thread(cache_report, self._host.prompts, asked, prompt, cached)
+
+    async def tree(self, path: Conversation | None) -> CacheTree:
+        """The nodes of the namespace; those of the path are marked."""
+        tokens = () if path is None else (self._host.prompts.stored_ids(path) or ())
+        namespace = self._namespace
+        seen = await self._host.engine.ask(
+            lambda engine: engine.picture(tokens, namespace, MAX_NODES)
+        )
+        nodes = tuple(
+            CacheNode(
+                id=index,
+                parent=view.parent,
+                start=view.start,
+                tokens=view.end - view.start,
+                seconds_idle=0.0 if view.last_use is None else max(0.0, seen.now - view.last_use),
+                superseded=view.superseded,
+                locked=view.locked,
+                tier="memory",
+                on_path=view.on_path > 0,
+            )
+            for index, view in enumerate(seen.nodes)
+        )
+        return CacheTree(
+            nodes, seen.pool_tokens, seen.cached_tokens, seen.free_tokens, seen.left_out
+        )
+
+    async def draft(self, path: Conversation, revision: int, text: str) -> int:
+        """ChatService.draft says what this does."""
+        old = self._host.drafts.get(path.id)
+        if old is not None and old.revision >= revision:
+            return 0
+        check_text("the message", text)
+        if not text.strip():
+            self.drop_draft(path.id)
+            return 0
+        tokens = await asyncio.to_thread(certain_tokens, self._host.prompts, path, text)
+        old = self._host.drafts.get(path.id)  # another may have come meanwhile
+        if old is not None and old.revision >= revision:
+            return 0
+        self._host.plan.validate_prompt(len(tokens))
+        request = Request(
+            next(self._host.request_ids),
+            list(tokens),
+            SamplingParams(temperature=0, max_tokens=1),
+            namespace=self._namespace,
+            conversation=path.id,
+            priority=DRAFT_PRIORITY,
+        )
+        if old is not None:
+            self._forget(path.id, old, tokens)
+        history = len(self._host.prompts.stored_ids(path) or ())
+        self._host.drafts[path.id] = Draft(revision, request.id, tokens, history)
+        self._host.engine.hint(Observe(path.id, Signal.TYPING))
+        async for event in self._host.engine.generate(request):
+            if event.token is not None:
+                return len(tokens)
+        return 0  # it was cancelled
+
+    def drop_draft(self, conversation: str) -> None:
+        """End it, and forget what only it has computed."""
+        draft = self._host.drafts.pop(conversation, None)
+        if draft is not None:
+            self._forget(conversation, draft, ())
+
+    def _forget(self, conversation: str, draft: Draft, kept: tuple[int, ...]) -> None:
+        self._host.engine.cancel(draft.request)
+        start = max(common_prefix(draft.tokens, kept), draft.history)
+        if start < len(draft.tokens):
+            self._host.engine.hint(Purge(draft.tokens, conversation, self._namespace, start))
+
+    def _prompt(self, path: Conversation, text: str) -> tuple[Conversation, tuple[int, ...]]:
+        prompts = self._host.prompts
+        check_text("the message", text)
+        if text.strip():
+            said = prompts.user_turn(path, text)
+            return path.said(said.message, prompts.render_hash), said.prompt_ids
+        stored = prompts.stored_ids(path)
+        if stored is not None or not path.messages:
+            return path, stored or ()
+        return path, prompts.render_path(chat_messages(path.shown))
