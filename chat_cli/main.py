@@ -16,7 +16,9 @@ from radixchat.bench.main import bench
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.keys_command import keys
 from radixchat.chat_cli.models_command import models
+from radixchat.chat_cli.serve_command import serve
 
 _SIGNALLED = 128
 # How long torch's threads spin for each other before they sleep; libgomp reads it when torch is
@@ -29,7 +31,7 @@ _SHORT_SPIN = ("GOMP_SPINCOUNT", "1000")
 @click.group(
     help="A self-hosted chat that never pays twice for history.",
     epilog=exit_codes.help_epilog(),
-    commands=[chat, models, bench],
+    commands=[chat, serve, keys, models, bench],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="radixchat", message="%(prog)s %(version)s")

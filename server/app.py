@@ -17,12 +17,21 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, WebSocketRoute
 
-from radixchat.server import admin_http, conversations_http, health, responses_http, websocket
-from radixchat.server.auth import Authenticator
+from radixchat.server import (
+    admin_http,
+    completions_http,
+    conversations_http,
+    health,
+    responses_http,
+    tokenize_http,
+    web_page,
+    websocket,
+)
 from radixchat.server.body import BoundedBody
 from radixchat.server.edge import Edge
 from radixchat.server.error_response import HANDLERS
 from radixchat.server.gate import Gate
+from radixchat.server.keys import authenticator
 from radixchat.server.origin import Doorway
 from radixchat.server.request_watch import RequestWatch
 from radixchat.server.serve_settings import ServeSettings
@@ -36,20 +45,8 @@ _HEADERS_FOR_PAGES = ("retry-after", "retry-after-ms")
 def create_app(host: ChatHost, settings: ServeSettings) -> Starlette:
     """The app over a host that is open; whoever opened it closes it."""
     edge = Edge(settings)
-    edge.open(host, _no_keys())
+    edge.open(host, authenticator(host, settings))
     return app_of(edge)
-
-
-def _no_keys() -> Authenticator:
-    """Everybody is "local", until the store has keys."""
-
-    async def find(key: str) -> None:
-        return None
-
-    async def any_key() -> bool:
-        return False
-
-    return Authenticator(find, any_key, is_open=True)
 
 
 def app_of(edge: Edge) -> Starlette:
@@ -84,6 +81,9 @@ def all_routes() -> list[BaseRoute]:
         *health.ROUTES,
         *websocket.ROUTES,
         *responses_http.ROUTES,
+        *completions_http.ROUTES,
+        *tokenize_http.ROUTES,
         *conversations_http.ROUTES,
         *admin_http.ROUTES,
+        *web_page.web_routes(),
     ]

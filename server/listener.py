@@ -105,6 +105,7 @@ class Listener(uvicorn.Server):
                 ws_per_message_deflate=False,
                 lifespan="off",
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,

@@ -51,6 +51,9 @@ ALLOWED: dict[str, set[str]] = {
         "markdown_it",
         "radixchat.server.event_reader",
         "radixchat.server.protocol",
+        "radixchat.server.limits",
+        "radixchat.server.serve_settings",
+        "radixchat.server.serving",
         "radixchat.server.wire_client_events",
         "radixchat.server.wire_input",
         "radixchat.server.wire_session",
@@ -62,7 +65,15 @@ ALLOWED: dict[str, set[str]] = {
 # Inside a function, so that the command line starts without torch: the in-process service, and the
 # model files that `radixchat models` manages.
 ALLOWED_LAZILY = {
-    "chat_cli": {"radixchat.server.local", "radixchat.engine.model_store"},
+    "chat_cli": {
+        "radixchat.server.local",
+        "radixchat.server.serve",
+        "radixchat.server.serve_check",
+        "radixchat.server.key_file",
+        "radixchat.server.key_store",
+        "radixchat.server.log_format",
+        "radixchat.engine.model_store",
+    },
 }
 # One thread owns every mutable thing; these modules are where threads and loops meet.
 ONLY_IN: dict[str, set[str]] = {
@@ -103,6 +114,8 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
             else:
                 yield node.module, lazy
         inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, ast.If):
+            inside |= ast.unparse(node.test) == "TYPE_CHECKING"
         for child in ast.iter_child_nodes(node):
             yield from visit(child, inside)
 

@@ -17,10 +17,11 @@ from radixchat.server.serve_settings import ServeSettings
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Limits)])
 def test_no_limit_is_zero(field: str) -> None:
     """A bound that would admit nothing is refused, by its name and value."""
-    for value in (0, -1):
-        kind = float if isinstance(getattr(Limits(), field), float) else int
-        with pytest.raises(ConfigError, match=f"{field} is {kind(value)}"):
-            Limits(**{field: kind(value)})
+    kind = float if isinstance(getattr(Limits(), field), float) else int
+    for value in (kind(0), kind(-1)):
+        values: dict[str, Any] = {field: value}
+        with pytest.raises(ConfigError, match=f"{field} is {value}"):
+            Limits(**values)
 
 
 def test_only_shares_may_be_without_a_limit() -> None:
