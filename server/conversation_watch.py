@@ -1,40 +1,55 @@
-"""Who wants to hear of a conversation's responses, whoever asked for them.
+"""Who wants to hear of a conversation: of its responses, and of what becomes of it.
 
-An Observer of the host: it hears of every response that begins, over a socket, over HTTP or in
-the terminal. Knows no principal; whoever watches has looked the conversation up before.
+An Observer of the host: it hears of every response that begins, asked for over a socket, over HTTP
+or in the terminal. Knows no principal; whoever watches has looked the conversation up before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from radixchat.engine.request import TokenEvent
 from radixchat.server.protocol import ResponseCreated, ResponseDone
 
-Heard = Callable[[ResponseCreated], None]
+
+class Watcher(Protocol):
+    """Hears of what it watches, and never waits."""
+
+    def began(self, created: ResponseCreated) -> None:
+        """A response begins; called in the context that asked for it."""
+
+    def changed(self, event: dict[str, Any]) -> None:
+        """The conversation is another, or is no more: an event for the client."""
 
 
 class ConversationWatch:
     """The watchers of every conversation; used on one event loop."""
 
     def __init__(self) -> None:
-        self._watchers: dict[str, list[Heard]] = {}
+        self._watchers: dict[str, list[Watcher]] = {}
 
-    def watch(self, conversation: str, heard: Heard) -> None:
-        """Call `heard` with every response that begins there, in the context that asked for it."""
-        self._watchers.setdefault(conversation, []).append(heard)
+    def watch(self, conversation: str, watcher: Watcher) -> None:
+        """From now on."""
+        self._watchers.setdefault(conversation, []).append(watcher)
 
-    def leave(self, conversation: str, heard: Heard) -> None:
+    def leave(self, conversation: str, watcher: Watcher) -> None:
         """No longer."""
         watchers = self._watchers[conversation]
-        watchers.remove(heard)
+        watchers.remove(watcher)
         if not watchers:
             del self._watchers[conversation]
 
+    def tell(self, conversation: str, event: dict[str, Any], but: Watcher | None = None) -> None:
+        """Whoever watches it gets the event; but: whoever knows already."""
+        for watcher in list(self._watchers.get(conversation, ())):
+            if watcher is not but:
+                watcher.changed(event)
+
     def response_began(self, created: ResponseCreated) -> None:
         """Tell those who watch its conversation."""
-        for heard in list(self._watchers.get(created.conversation, ())):
-            heard(created)
+        for watcher in list(self._watchers.get(created.conversation, ())):
+            watcher.began(created)
 
     def response_ended(self, done: ResponseDone) -> None:
         """Nothing: whoever reads the response hears of its end."""

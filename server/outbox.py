@@ -26,7 +26,9 @@ WireEvent = dict[str, Any]
 # How a connection ends (RFC 6455 §7.4 and the registry of codes).
 GOING_AWAY, UNSUPPORTED_DATA, POLICY_VIOLATION = 1001, 1003, 1008
 INTERNAL_ERROR, SERVICE_RESTART, TRY_AGAIN_LATER = 1011, 1012, 1013
-GONE = 1006  # never sent: the peer has left without a word
+NO_STATUS, GONE = 1005, 1006  # never sent: the peer has left without a code, without a word
+
+SLOW_CONSUMER = "slow_consumer"  # the reason of TRY_AGAIN_LATER
 
 # How long a connection that follows something is silent; proxies cut at 30 seconds and more.
 HEARTBEAT_S = 15.0
@@ -34,10 +36,11 @@ HEARTBEAT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """How a connection is closed: code and reason of the close frame."""
+    """How a connection is closed: code and reason of the close frame. by_peer: it has been."""
 
     code: int
     reason: str = ""
+    by_peer: bool = False
 
 
 class Source(Protocol):
@@ -147,9 +150,9 @@ class Outbox:
                     return self._closing
                 await self._rest()
         except _Stalled:
-            return Closing(TRY_AGAIN_LATER, "slow_consumer")
+            return Closing(TRY_AGAIN_LATER, SLOW_CONSUMER)
         except OSError:
-            return Closing(GONE)
+            return Closing(GONE, by_peer=True)
 
     def _resize(self, change: int) -> None:
         self._size += change

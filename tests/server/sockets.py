@@ -1,0 +1,188 @@
+"""A whole server to connect to, for the tests: a real engine, a real port, and a client of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+from radixchat.server.app import app_of
+from radixchat.server.auth import SUBPROTOCOL, Authenticator
+from radixchat.server.edge import Edge
+from radixchat.server.host import ChatHost
+from radixchat.server.listener import Listener, bind, url_of
+from radixchat.server.local import LocalSettings, open_host
+from radixchat.server.serve_settings import ServeSettings
+
+Event = dict[str, Any]
+TERMINAL = ("response.completed", "response.incomplete", "response.failed")
+PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One that serves; url: of its WebSocket."""
+
+    url: str
+    edge: Edge
+    host: ChatHost
+
+    @asynccontextmanager
+    async def client(self, *, hello: bool = True, **options: Any) -> AsyncIterator[Client]:
+        """A client that is connected; hello: one that knows our events."""
+        subprotocols = [Subprotocol(SUBPROTOCOL)] if hello else None
+        async with connect(
+            self.url, subprotocols=subprotocols, compression=None, proxy=None, **options
+        ) as socket:
+            client = Client(socket)
+            if hello:
+                client.hello = await client.next("server.hello")
+            yield client
+
+
+@asynccontextmanager
+async def open_server(
+    local: LocalSettings, settings: ServeSettings | None = None
+) -> AsyncIterator[Server]:
+    """A server that listens; left as `serve` leaves one, without its waiting."""
+    settings = settings or ServeSettings(port=0)
+    sockets = bind(settings)
+    edge = Edge(settings)
+    listener = Listener(app_of(edge), settings, sockets)
+    await listener.start()
+    try:
+        async with open_host(replace(local, threads=1)) as host:
+            edge.open(host, Authenticator(_nobody, _no_key, is_open=True))
+            url = url_of(settings, sockets).replace("http", "ws", 1) + "/v1/responses"
+            try:
+                yield Server(url, edge, host)
+            finally:
+                edge.departure.drain(0)
+                edge.departure.close()
+                await host.drain(0)
+                await listener.stop()
+    finally:
+        await listener.stop()
+
+
+def serve_sockets(
+    body: Callable[[Server], Awaitable[None]],
+    local: LocalSettings,
+    settings: ServeSettings | None = None,
+) -> None:
+    """Run `body` against a server that is open for its duration."""
+
+    async def main() -> None:
+        async with open_server(local, settings) as server:
+            await asyncio.wait_for(body(server), 120)
+
+    asyncio.run(main())
+
+
+async def _nobody(key: str) -> None:
+    return None
+
+
+async def _no_key() -> bool:
+    return False
+
+
+class Client:
+    """A client over a socket: sends events, keeps what comes until somebody wants it."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+        self.hello: Event = {}
+        self.seen: list[Event] = []
+        self._kept: list[Event] = []
+        self._ids = itertools.count()
+
+    async def send(self, type_: str, **fields: Any) -> str:
+        """Send an event; returns its id."""
+        event_id = fields.pop("event_id", None) or f"e{next(self._ids)}"
+        await self.socket.send(json.dumps({"type": type_, "event_id": event_id, **fields}))
+        return event_id
+
+    async def ask(self, type_: str, **fields: Any) -> Event:
+        """Send an event, and return its reply or its error."""
+        event_id = await self.send(type_, **fields)
+        return await self.until(
+            lambda event: event_id in (event.get("in_reply_to"), event.get("event_id"))
+        )
+
+    async def next(self, *types: str) -> Event:
+        """The next event of these types; of any, where none is named."""
+        return await self.until(lambda event: not types or event["type"] in types)
+
+    async def until(self, wanted: Callable[[Event], bool]) -> Event:
+        """The next event that is wanted; the others are kept for later."""
+        for index, event in enumerate(self._kept):
+            if wanted(event):
+                return self._kept.pop(index)
+        while True:
+            event = await self.receive()
+            if wanted(event):
+                return event
+            self._kept.append(event)
+
+    async def receive(self) -> Event:
+        """What comes next from the socket."""
+        event: Event = json.loads(await asyncio.wait_for(self.socket.recv(), PATIENCE_S))
+        self.seen.append(event)
+        return event
+
+    async def begin(self, text: str = "Hi", **fields: Any) -> str:
+        """Ask for an answer; returns the response's id once it has begun."""
+        x = {"seed": 1, **fields.pop("x", {})}
+        if self.hello:
+            created = await self.ask("response.create", input=text, x=x, **fields)
+        else:
+            await self.send("response.create", input=text, x=x, **fields)
+            created = await self.next("response.created", "error")
+        assert created["type"] == "response.created", created
+        response: str = created["response"]["id"]
+        return response
+
+    async def end(self, response: str) -> Event:
+        """The response's terminal event."""
+        return await self.until(
+            lambda event: event["type"] in TERMINAL and event["response"]["id"] == response
+        )
+
+    async def closed(self) -> tuple[int, str]:
+        """Code and reason of the close frame, once it has come; what comes before is read."""
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await self.receive()
+        frame = self.socket.protocol.close_rcvd
+        assert frame is not None, "the connection ended without a close frame"
+        return frame.code, frame.reason
+
+    async def hang_up(self) -> None:
+        """Leave without a word: no close frame."""
+        self.socket.transport.abort()
+        with contextlib.suppress(Exception):
+            await self.socket.wait_closed()
+
+
+async def settled(is_so: Callable[[], bool]) -> None:
+    """Return once it is so."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_so():  # noqa: ASYNC110 - no event tells it
+            await asyncio.sleep(0.005)
+
+
+def text_of(terminal: Event) -> str:
+    """The answer's text in a terminal event."""
+    return "".join(
+        part["text"] for item in terminal["response"]["output"] for part in item["content"]
+    )
