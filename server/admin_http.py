@@ -1,0 +1,64 @@
+"""For operators: `/metrics`, `/admin/cache`, `/admin/drain`. The gate decides who may ask.
+
+What somebody sees of the cache is their own part of it; figures of the whole name nobody.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from radixchat.server.api_error import ApiError
+from radixchat.server.decode import decode_value
+from radixchat.server.edge import edge_of, principal_of, service_of
+from radixchat.server.exposition import CONTENT_TYPE, Exposition
+from radixchat.server.wire_query import CacheQuery, FlushQuery
+from radixchat.server.wire_service import CacheState, Draining, Flushed
+from radixchat.server.wire_session import CacheTreeObject
+from radixchat.server.wire_value import wire_dict
+
+
+async def show_metrics(request: Request) -> Response:
+    """Everything that is counted, in Prometheus' text format."""
+    edge = edge_of(request)
+    exposition = Exposition(edge.host, edge.metrics, version("radixchat"))
+    return Response(await exposition.text(), headers={"content-type": CONTENT_TYPE})
+
+
+async def show_cache(request: Request) -> JSONResponse:
+    """The engine's counters, and the caller's part of the radix tree."""
+    query = decode_value(CacheQuery, dict(request.query_params))
+    service = service_of(request)
+    tree = await service.cache_tree(query.conversation)
+    state = CacheState(stats=await service.stats(), tree=CacheTreeObject.of(tree))
+    return JSONResponse(wire_dict(state))
+
+
+async def flush_cache(request: Request) -> JSONResponse:
+    """Forget what is cached for the caller, or (`scope=all`) for everybody; what runs keeps its."""
+    query = decode_value(FlushQuery, dict(request.query_params))
+    service, principal = service_of(request), principal_of(request)
+    if query.scope == "all" and not principal.is_operator:
+        raise ApiError(403, "operator_required", "scope is 'all': that is for an operator's key")
+    namespace = None if query.scope == "all" else service.namespace
+    pages = await service.host.engine.ask(lambda engine: engine.cache.flush(namespace))
+    return JSONResponse(wire_dict(Flushed(tokens=pages * service.host.plan.page_size)))
+
+
+async def begin_drain(request: Request) -> JSONResponse:
+    """Take nothing new, let what runs finish, and leave, as on SIGTERM. A second time: nothing."""
+    edge = edge_of(request)
+    edge.departure.requested.set()
+    running = max(edge.host.num_running, edge.num_answers)
+    return JSONResponse(wire_dict(Draining(draining=True, running=running)), 202)
+
+
+ROUTES = (
+    Route("/metrics", show_metrics, methods=["GET"]),
+    Route("/admin/cache", show_cache, methods=["GET"]),
+    Route("/admin/cache/flush", flush_cache, methods=["POST"]),
+    Route("/admin/drain", begin_drain, methods=["POST"]),
+)
