@@ -69,9 +69,9 @@ async def _count(tokens: TokenSource, record: Record) -> Counted:
     if answer is None:
         return Counted(record, None, None, None, None)
     usage = answer.usage
-    begin = await tokens.prompt(messages[:2]) if record.turn.parent is None else None
+    ids = await tokens.prompt(messages)
     prompt = usage.prompt
-    if prompt is None and (ids := await tokens.prompt(messages)) is not None:
+    if prompt is None and ids is not None:
         prompt = len(ids)
     output = usage.output if usage.output is not None else await tokens.count(answer.text)
-    return Counted(record, prompt, usage.cached, output, tuple(begin) if begin else None)
+    return Counted(record, prompt, usage.cached, output, tuple(ids) if ids else None)

@@ -33,11 +33,15 @@ class Target:
 
     async def open(self, stack: AsyncExitStack) -> Site:
         """Find it, or start it until the stack ends. Raises AskFailed and ModelLoadError."""
-        if self.url is not None:
-            return await Site.find(self.url, self.key, self.model, self.tokenizer, is_fresh=False)
-        assert self.model is not None, "our own server needs a model"
-        server = await stack.enter_async_context(OwnServer(self.model, self.flags))
-        return await Site.find(server.url, None, None, self.tokenizer, is_fresh=True)
+        url, model = self.url, self.model
+        if url is None:
+            assert model is not None, "our own server needs a model"
+            url = (await stack.enter_async_context(OwnServer(model, self.flags))).url
+            model = None
+        is_fresh = self.url is None
+        site = await Site.find(url, self.key, model, self.tokenizer, is_fresh=is_fresh)
+        stack.push_async_callback(site.close)
+        return site
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,24 +21,25 @@ HTTP, WEBSOCKET = TRANSPORTS = ("http", "websocket")
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A server. is_fresh: nobody else has asked it anything. front: tokens at the beginning of a
-    prompt that it may have from somebody else: the template's, and the number's."""
+    """A server. front: tokens at the beginning of a prompt that it may have from somebody else: the
+    template's, and the number's. connection: for questions between the measurements."""
 
     url: str
     key: str | None
     model: str
     tokens: TokenSource
-    is_fresh: bool
     front: int
+    connection: HttpConnection
 
     @classmethod
     async def find(
         cls, url: str, key: str | None, model: str | None, tokenizer: str | None, *, is_fresh: bool
     ) -> Site:
-        """Ask a server what it is. Raises AskFailed, and ModelLoadError for the tokenizer.
+        """Ask a server what it is; to be closed. Raises AskFailed, and ModelLoadError for the
+        tokenizer.
 
         model: the name to ask for; None is the first that it lists. tokenizer: an installed model;
-        None asks the server.
+        None asks the server. is_fresh: nobody else has asked it anything.
         """
         connection = HttpConnection(Address.of(url), key)
         try:
@@ -49,9 +50,14 @@ class Site:
             else:
                 tokens = await find_tokens(connection, name)
             front = 0 if is_fresh else await _front(tokens)
-        finally:
+        except BaseException:
             await connection.close()
-        return cls(url, key, name, tokens, is_fresh, front)
+            raise
+        return cls(url, key, name, tokens, front, connection)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self.connection.close()
 
     def client(self, transport: str, *, is_plain: bool) -> Client:
         """A new user of it."""

@@ -51,7 +51,7 @@ def _quantiles(title: str, times: Sequence[Percentiles | None]) -> Iterator[str]
         return
     for index, share in enumerate((50, 90, 95, 99)):
         label = f"{title}, ms" if index == 0 else ""
-        cells = ("?" if each is None else f"{each.quantiles[index]:,.0f}" for each in times)
+        cells = ("?" if each is None else _shown(each.quantiles[index]) for each in times)
         yield _row(f"{label:<{_TITLE - 5}}p{share}", cells)
 
 
@@ -62,12 +62,16 @@ def _rounds(arms: Sequence[ArmResult]) -> Iterator[str]:
         for each in arms:
             row = next((row for row in each.per_turn if row.name == name), None)
             share = "?" if row is None or row.hits is None else f"{row.hits.hit_rate:.1%}"
-            time = "?" if row is None or row.ttft_ms is None else f"{row.ttft_ms.p50:,.0f}"
+            time = "?" if row is None or row.ttft_ms is None else _shown(row.ttft_ms.p50)
             cells.append(f"{share} {time:>5} ms")
         found = (row for each in arms for row in each.per_turn if row.name == name)
         hits = next((row.hits for row in found if row.hits is not None), None)
         title = f"  {name}" if hits is None else f"  {name:<6}oracle {hits.oracle_hit_rate:.1%}"
         yield _row(title, cells)
+
+
+def _shown(milliseconds: float) -> str:
+    return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.1f}"
 
 
 def _row(title: str, cells: Iterable[str]) -> str:
