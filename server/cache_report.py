@@ -21,7 +21,8 @@ def cache_report(
     cached: int,
     response: str | None = None,
 ) -> CacheReport:
-    """Of a prompt that answers the end of `asked`, whose first `cached` tokens were found.
+    """Of a prompt that answers the end of `asked`, whose first `cached` tokens were found; or of
+    that path itself, if it ends with an answer.
 
     A segment lies in one message's share and has one state. Slow for long texts: a part that was
     rendered as a whole is rendered again to find the borders; where that does not tell, the
@@ -29,7 +30,7 @@ def cache_report(
     """
     total = len(prompt_ids)
     borders: list[tuple[int, str | None]] = [(0, None)]
-    if asked.messages and asked.messages[-1].role == "user":
+    if asked.messages:
         layout = prompts.layout(asked, prompt_ids)
         found = [layout.start(position) for position in range(len(asked.shown))]
         pairs = zip(found, asked.shown, strict=True)

@@ -124,8 +124,8 @@ function showCache() {
   cache.show();
   transcript.show();
   const { drafted } = chat;
-  const typed = drafted > 0 ? `${number(drafted)} tokens of this are computed already.` : "";
-  byId("hint").textContent = typed;
+  byId("hint").textContent =
+    drafted > 0 ? `${number(drafted)} tokens are computed already, with what you have written.` : "";
 }
 
 function ended(answer) {

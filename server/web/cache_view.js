@@ -70,7 +70,7 @@ export class CacheView {
     const used = Math.max(0, pool - cached - free);
     const parts = [
       { state: "memory", tokens: cached, name: "cached" },
-      { state: "computed", tokens: used, name: "in use by running answers" },
+      { state: "computed", tokens: used, name: "in running answers and pages that are not full" },
       { state: "free", tokens: free, name: "free" },
     ].filter(({ tokens }) => tokens > 0);
     this.#pool.replaceChildren(

@@ -42,7 +42,8 @@ export class Notices {
     this.line.className = state.name;
     switch (state.name) {
       case "open":
-        this.line.textContent = state.hello.model;
+        this.line.title = state.hello.model;
+        this.line.textContent = state.hello.model.split("/").at(-1);
         this.list.replaceChildren(...state.hello.notices.map((notice) => element("li", {}, notice)));
         break;
       case "connecting":

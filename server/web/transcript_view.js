@@ -8,6 +8,7 @@ import { EditView } from "./edit_view.js";
 import { MessageView } from "./message_view.js";
 import { endNotes, missNote, progressNote } from "./turn_notes.js";
 
+const NOTHING = [];
 const NEAR = 80; // pixels from the end that still count as being there
 
 export class TranscriptView {
@@ -106,7 +107,7 @@ export class TranscriptView {
   #ofAnswer(answer) {
     const { isRunning, report } = answer;
     const notes = isRunning ? [progressNote(answer, this.chat.connection.hello !== null)] : [];
-    const miss = this.#missNote(report?.miss ?? null, report);
+    const miss = this.#kept(`${answer.response} ${report !== null}`, () => this.#missNote(report?.miss ?? null, report));
     return {
       name: "Answer",
       runs: null,
@@ -149,18 +150,13 @@ export class TranscriptView {
     const turn = answer === null ? (ended?.report ?? null) : answer.report;
     const output = message === last ? (ended?.end.output ?? 0) : 0;
     if (output > 0) return { runs: [{ state: "generated", tokens: output }], isPast: true };
-    const report = turn ?? (answer === null ? inspection : null);
-    const runs = shares(report).get(message.id ?? this.#unnamed(report)) ?? null;
-    return { runs, isPast: turn !== null };
-  }
-
-  /** The id of the message that is asked just now: the last one of the report. */
-  #unnamed(report) {
-    return report?.segments.findLast(({ message }) => message !== null)?.message;
+    // What is asked just now has no id here yet; it is the last one of its turn's report.
+    const id = message.id ?? turn?.segments.findLast((segment) => segment.message !== null)?.message;
+    return { runs: shares(turn ?? inspection).get(id) ?? null, isPast: turn !== null };
   }
 
   #notesOf(message) {
-    if (message.role !== "assistant") return this.#kept(message.id, []);
+    if (message.role !== "assistant") return NOTHING;
     const ended = this.chat.endOf(message);
     const key = `${message.id} ${message.status} ${ended !== null}`;
     return this.#kept(key, () => {
@@ -171,7 +167,7 @@ export class TranscriptView {
   }
 
   #kept(key, make) {
-    if (!this.#notes.has(key)) this.#notes.set(key, typeof make === "function" ? make() : make);
+    if (!this.#notes.has(key)) this.#notes.set(key, make());
     return this.#notes.get(key);
   }
 
