@@ -21,7 +21,7 @@ from radixchat.server.conversation import Conversation
 from radixchat.server.rows import RUNNING, ConversationRow, ForgottenPath, ResponseRow, select
 from radixchat.server.rows_message import find_path
 from radixchat.server.rows_tree import PASSED
-from radixchat.server.store_conversation import LOCKED_RETRY_MS
+from radixchat.server.store_conversation import LOCKED_RETRY_MS, move
 from radixchat.server.store_words import searchable_text
 
 # Whether a message of the principal is one that a conversation or a response of his needs.
@@ -71,16 +71,23 @@ def delete_conversation(db: Database, id_: str, principal: str) -> list[Forgotte
 def delete_response(
     db: Database, row: ResponseRow, conversation: ConversationRow
 ) -> list[ForgottenPath]:
-    """Delete it, and its conversation where that was made for it alone; what is on a path stays.
+    """Delete it, with the end of its conversation where that is not listed, or all of that.
 
+    What a listed conversation's path has stays.
     Raises ConversationLocked where it is running.
     """
     if conversation.running == row.id:
         raise ConversationLocked(f"response {row.id} is running: cancel it first", LOCKED_RETRY_MS)
-    others = "SELECT 1 FROM response WHERE conversation = :conversation AND id != :id LIMIT 1"
-    is_last = not select(db, others, conversation=row.conversation, id=row.id)
-    if is_last and not conversation.listed:
-        return delete_conversation(db, conversation.id, row.principal)
+    if not conversation.listed:
+        others = """
+        SELECT question, answer FROM response WHERE conversation = :conversation AND id != :id
+        ORDER BY rowid DESC LIMIT 1
+        """
+        rest = select(db, others, conversation=row.conversation, id=row.id)
+        if not rest:
+            return delete_conversation(db, conversation.id, row.principal)
+        if conversation.tip in (row.answer, row.question):
+            move(db, row.conversation, rest[0]["answer"] or rest[0]["question"])
     db.execute("DELETE FROM idempotency WHERE response = ?", [row.id])
     db.execute("DELETE FROM response WHERE id = ?", [row.id])
     ends = [end for end in (row.answer, row.question) if end is not None]
