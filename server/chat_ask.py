@@ -15,7 +15,7 @@ from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.prompt import ChatMessage, ToolCall
 from radixchat.server.api_error import invalid_value, missing, unsupported
 from radixchat.server.input_messages import content_text
-from radixchat.server.response_ask import read_options
+from radixchat.server.response_ask import read_grammar, read_options
 from radixchat.server.response_options import ResponseFormat, ResponseOptions
 from radixchat.server.tool import Tool, ToolUse
 from radixchat.server.tool_format import tool_format
@@ -164,9 +164,10 @@ def _options(body: CompletionSampling, **given: Any) -> ResponseOptions:
 
 
 def _format(body: CompletionSampling) -> ResponseFormat | None:
-    """OpenAI's format; one of ours is read with the sampling."""
     wanted = body.response_format
-    if not isinstance(wanted, ChatFormat) or wanted.type == "text":
+    if not isinstance(wanted, ChatFormat):
+        return read_grammar(wanted)
+    if wanted.type == "text":
         return None
     if wanted.type == "json_object":
         return ResponseFormat("json_object")

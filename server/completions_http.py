@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from radixchat.engine.errors import RadixChatError
+from radixchat.engine.errors import InvalidRequest, RadixChatError
 from radixchat.engine.template import ChatTemplate
 from radixchat.server.api_error import api_error_of, model_not_found
 from radixchat.server.chat_answer import AnswerForm, ChatChunks, chat_completion
@@ -89,7 +89,8 @@ async def chat_completions(request: Request) -> ASGIApp:
     edge, completions = edge_of(request), completions_of(request)
     body = await _body(request, ChatCompletionRequest)
     ask = read_chat(body)
-    run = await completions.chat(ask)
+    with _about("messages"):
+        run = await completions.chat(ask)
     form = _form(edge, body)
     chunks = ChatChunks(run, form, with_logprobs=ask.options.top_logprobs is not None)
     answering = _Answering(
@@ -110,7 +111,8 @@ async def text_completions(request: Request) -> ASGIApp:
     edge, completions = edge_of(request), completions_of(request)
     body = await _body(request, CompletionRequest)
     ask = read_text(body)
-    run = await completions.text(ask)
+    with _about("prompt"):
+        run = await completions.text(ask)
     chunks = TextChunks(run, ask, _form(edge, body), edge.host.tokenizer)
     answering = _Answering(
         edge=edge,
@@ -130,6 +132,18 @@ async def _body(request: Request, kind: type[Body]) -> Body:
     body = decode_body(kind, await request.body(), strict=edge.settings.strict)
     require_model(edge, body.model)
     return body
+
+
+@contextlib.contextmanager
+def _about(param: str) -> Iterator[None]:
+    """What is wrong, and is no option, is wrong with that field."""
+    try:
+        yield
+    except InvalidRequest as error:
+        refusal = api_error_of(error)
+        if refusal.param in (None, "input"):
+            refusal.param = param
+        raise refusal from error
 
 
 def require_model(edge: Edge, model: str | None) -> None:

@@ -77,10 +77,11 @@ class ToolText:
 
     def _parts(self, text: str, *, is_end: bool) -> list[Part]:
         parts: list[Part] = []
-        read: Any = None
-        while text and read is not self._read:
+        while True:
             read = self._read
             text = read(text, parts, is_end)
+            if read is self._read:  # it has not come to the next kind of text
+                break
         self._rest = text
         return parts
 
