@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-import secrets
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -90,12 +89,12 @@ async def open_host(settings: LocalSettings) -> AsyncIterator[ChatHost]:
     path = settings.database or Path(":memory:")
     store = await loop.run_in_executor(database_thread, Store, path)
     try:
+        secret = await loop.run_in_executor(database_thread, store.secret)
         model = await asyncio.to_thread(load_model, settings)
     except BaseException:
         await loop.run_in_executor(database_thread, store.close)
         database_thread.shutdown()
         raise
-    secret = secrets.token_bytes(32)
     engine = EngineThread(model.engine)
     engine.start()
     host = ChatHost(

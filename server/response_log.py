@@ -129,7 +129,7 @@ class Subscription:
         self._begins = after < 1
         seen = after - log._base + 1
         # A place inside what was said before an interruption is a place no more.
-        self._lost = seen < 0 and after >= FIRST_DELTA
+        self._lost = FIRST_DELTA <= after < log._base
         self._place = min(max(seen, 0), len(log._chunks))
         self._num_states = 0
 

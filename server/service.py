@@ -140,8 +140,9 @@ class ChatService:
             live.cancel()
             await asyncio.wait({live.task})
         delete = functools.partial(self._store.delete_conversation, principal=self.principal)
-        for tokens in await self.host.database(delete, conversation):
-            await self.host.engine.purge(Purge(tokens, conversation, self.namespace))
+        for path in await self.host.database(delete, conversation):
+            purge = Purge(path.token_ids, conversation, self.namespace, path.start)
+            await self.host.engine.purge(purge)
 
     async def fork_conversation(
         self, conversation: str, *, at: str | None = None, title: str = ""
