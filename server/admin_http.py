@@ -23,9 +23,11 @@ from radixchat.server.wire_value import wire_dict
 
 async def show_metrics(request: Request) -> Response:
     """Everything that is counted, in Prometheus' text format."""
-    edge = edge_of(request)
-    exposition = Exposition(edge.host, edge.metrics, version("radixchat"))
-    return Response(await exposition.text(), headers={"content-type": CONTENT_TYPE})
+    edge, state = edge_of(request), request.app.state
+    if not hasattr(state, "exposition"):  # one for all scrapes: it keeps the last known figures
+        state.exposition = Exposition(edge.host, edge.metrics, version("radixchat"))
+    text = await state.exposition.text()
+    return Response(text, headers={"content-type": CONTENT_TYPE})
 
 
 async def show_cache(request: Request) -> JSONResponse:

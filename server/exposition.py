@@ -162,8 +162,8 @@ class Exposition(Collector):
         yield _histogram("request_queue_time_seconds", text, [((), metrics.queue_time)])
         text = "Prompt tokens of a request that were not cached."
         yield _histogram("prefill_computed_tokens", text, [((), metrics.computed_tokens)])
-        text = "Calls of the store, waiting included."
-        yield _histogram("db_write_seconds", text, [((), metrics.database_time)])
+        text = "Calls of the store, reads and writes; waiting for its thread included."
+        yield _histogram("db_call_seconds", text, [((), metrics.database_time)])
 
     def _of_sockets(self) -> Iterator[Metric]:
         metrics = self._metrics

@@ -193,6 +193,8 @@ class _ResponseStream:
             encoded = [
                 event for told in self._reader.take() for event in self._encoder.events(told)
             ]
+            if self._reader.ended:  # whoever reads the end finds it done
+                await self._leave()
             if encoded:
                 yield b"".join(sse(event, name=event["type"]) for event in encoded)
             await self._reader.wait()

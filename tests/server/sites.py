@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import httpx
 
+from radixchat.engine.request import TokenEvent
 from radixchat.server.app import app_of
 from radixchat.server.auth import Authenticator, Principal
 from radixchat.server.edge import Edge
 from radixchat.server.host import ChatHost
 from radixchat.server.listener import Listener, bind, url_of
 from radixchat.server.local import LocalSettings, open_host
+from radixchat.server.protocol import ResponseCreated, ResponseDone
 from radixchat.server.serve_settings import ServeSettings
 
 T = TypeVar("T")
@@ -59,11 +61,40 @@ class Site:
             assert answer.status_code == 200, await answer.aread()
             yield _events(answer)
 
+    async def begun(self) -> str:
+        """The id of the next response that begins."""
+        watch = _Began(asyncio.get_running_loop().create_future())
+        self.host.observers.append(watch)
+        try:
+            return await watch.response
+        finally:
+            self.host.observers.remove(watch)
+
     async def idle(self) -> None:
         """Until no response runs, and the observers have heard of it."""
         while self.host.running:
             await asyncio.wait({response.task for response in self.host.running.values()})
             await asyncio.sleep(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Began:
+    """An Observer that waits for one response to begin."""
+
+    response: asyncio.Future[str]
+
+    def tokens_came(self, events: Sequence[TokenEvent]) -> None:
+        pass
+
+    def response_began(self, created: ResponseCreated) -> None:
+        if not self.response.done():
+            self.response.set_result(created.response)
+
+    def response_ended(self, done: ResponseDone) -> None:
+        pass
+
+    def database_used(self, seconds: float) -> None:
+        pass
 
 
 async def _events(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:

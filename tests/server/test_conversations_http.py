@@ -87,7 +87,7 @@ def test_items_come_in_pages(settings: LocalSettings) -> None:
 
 
 def test_items_are_added_and_never_erased(settings: LocalSettings) -> None:
-    """They come after the tip; a message can be left behind by moving that."""
+    """They come after the tip; what was answered is left behind by moving that."""
 
     async def body(site: Site) -> None:
         made = await site.call("POST", ALL, {"items": ITEMS})
@@ -95,16 +95,20 @@ def test_items_are_added_and_never_erased(settings: LocalSettings) -> None:
         more = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
         added = await site.call("POST", f"{path}/items", {"items": more})
         assert [item["content"][0]["text"] for item in added["data"]] == ["x", "y"]
-        last = added["last_id"]
-        refusal = await site.refused("DELETE", f"{path}/items/{last}")
+        turn = await answer(site, made["id"], "left behind")
+        refusal = await site.refused("DELETE", f"{path}/items/{added['last_id']}")
         assert refusal == (400, "unsupported_parameter", "item_id")
-        moved = await site.call("POST", path, {"tip": made["tip"], "expected_tip": last})
+        stale = {"tip": made["tip"], "expected_tip": added["last_id"]}
+        assert (await site.refused("POST", path, stale))[:2] == (409, "conversation_locked")
+        now = (await site.call("GET", path))["tip"]
+        moved = await site.call("POST", path, {"tip": made["tip"], "expected_tip": now})
         assert moved["tip"] == made["tip"]
         assert ("user", "x") not in await said(site, made["id"])
-        tree = await site.call("GET", f"{path}/tree")
-        assert "x" in [message["text"] for message in tree["messages"] if not message["on_path"]]
-        refusal = await site.refused("POST", path, {"tip": last, "expected_tip": last})
-        assert refusal[:2] == (409, "conversation_locked")
+        tree = (await site.call("GET", f"{path}/tree"))["messages"]
+        left = [message["text"] for message in tree if not message["on_path"]]
+        assert left[:3] == ["x", "y", "left behind"]
+        back = await site.call("POST", path, {"tip": turn["id"]})
+        assert back["tip"] == now
 
     at_site(body, settings)
 
