@@ -21,6 +21,7 @@ from radixchat.server import (
     admin_http,
     completions_http,
     conversations_http,
+    documents_http,
     health,
     responses_http,
     tokenize_http,
@@ -85,5 +86,6 @@ def all_routes() -> list[BaseRoute]:
         *tokenize_http.ROUTES,
         *conversations_http.ROUTES,
         *admin_http.ROUTES,
+        *documents_http.ROUTES,
         *web_page.web_routes(),
     ]

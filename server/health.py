@@ -14,12 +14,13 @@ from starlette.routing import Route
 
 from radixchat.server.api_error import model_not_found
 from radixchat.server.edge import Edge, edge_of
+from radixchat.server.wire_service import Health, ModelList, ModelObject, Status, Version
+from radixchat.server.wire_value import wire_dict
 
 PROTOCOL = 1
-OWNER = "radixchat"
 
 
-def state(edge: Edge) -> str:
+def state(edge: Edge) -> Status:
     """ "loading", "ready", "draining" or "failed"."""
     if edge.is_open and edge.host.failure is not None:
         return "failed"
@@ -31,23 +32,23 @@ def state(edge: Edge) -> str:
 async def healthz(request: Request) -> JSONResponse:
     """200 while the process can serve or will be able to; 503 once its engine is dead."""
     now = state(edge_of(request))
-    return JSONResponse({"status": now}, 503 if now == "failed" else 200)
+    return JSONResponse(wire_dict(Health(status=now)), 503 if now == "failed" else 200)
 
 
 async def readyz(request: Request) -> JSONResponse:
     """200 while new requests are served."""
     now = state(edge_of(request))
-    return JSONResponse({"status": now}, 200 if now == "ready" else 503)
+    return JSONResponse(wire_dict(Health(status=now)), 200 if now == "ready" else 503)
 
 
 async def show_version(request: Request) -> JSONResponse:
     """The version of the program and of the protocol."""
-    return JSONResponse({"version": version("radixchat"), "protocol": PROTOCOL})
+    return JSONResponse(wire_dict(Version(version=version("radixchat"), protocol=PROTOCOL)))
 
 
 async def list_models(request: Request) -> JSONResponse:
     """The one model that is served."""
-    return JSONResponse({"object": "list", "data": [_model(edge_of(request))]})
+    return JSONResponse(wire_dict(ModelList(data=(_model(edge_of(request)),))))
 
 
 async def show_model(request: Request) -> JSONResponse:
@@ -56,18 +57,12 @@ async def show_model(request: Request) -> JSONResponse:
     asked = request.path_params["model"]
     if asked != edge.host.model_name:
         raise model_not_found(asked, edge.host.model_name)
-    return JSONResponse(_model(edge))
+    return JSONResponse(wire_dict(_model(edge)))
 
 
-def _model(edge: Edge) -> dict[str, str | int]:
+def _model(edge: Edge) -> ModelObject:
     host = edge.host
-    return {
-        "id": host.model_name,
-        "object": "model",
-        "created": int(edge.began),
-        "owned_by": OWNER,
-        "context_length": host.n_ctx,
-    }
+    return ModelObject(id=host.model_name, created=int(edge.began), context_length=host.n_ctx)
 
 
 ROUTES = (

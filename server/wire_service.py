@@ -8,16 +8,18 @@ from typing import Any, Literal
 
 from radixchat.server.wire_session import CacheTreeObject
 
+Status = Literal["loading", "ready", "draining", "failed"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelObject:
-    """max_model_len: tokens of a conversation, under vLLM's name."""
+    """context_length: tokens that a conversation can have."""
 
     id: str
     object: Literal["model"] = "model"
     created: int
-    owned_by: str = "radixchat"
-    max_model_len: int
+    owned_by: Literal["radixchat"] = "radixchat"
+    context_length: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +32,9 @@ class ModelList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """status: "ok", or why not."""
+    """Whether the process serves; 503 of what is no good to the one who asks."""
 
-    status: str
+    status: Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,6 @@ class Version:
 
     version: str
     protocol: int
-    model: str
-    boot_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +58,6 @@ class Flushed:
     """tokens: no longer cached."""
 
     tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DrainRequest:
-    """The body of POST /admin/drain."""
-
-    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
