@@ -6,15 +6,20 @@ import asyncio
 import contextlib
 import itertools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
+from radixchat.engine.engine import Engine
+from radixchat.engine.request import TokenEvent
 from radixchat.server.app import app_of
 from radixchat.server.auth import SUBPROTOCOL, Authenticator
 from radixchat.server.edge import Edge
@@ -104,11 +109,12 @@ class Client:
         self.hello: Event = {}
         self.seen: list[Event] = []
         self._kept: list[Event] = []
-        self._ids = itertools.count()
+        # A principal's event ids are one namespace, whatever socket they come from.
+        self._name, self._ids = uuid.uuid4().hex[:8], itertools.count()
 
     async def send(self, type_: str, **fields: Any) -> str:
         """Send an event; returns its id."""
-        event_id = fields.pop("event_id", None) or f"e{next(self._ids)}"
+        event_id = fields.pop("event_id", None) or f"{self._name}-{next(self._ids)}"
         await self.socket.send(json.dumps({"type": type_, "event_id": event_id, **fields}))
         return event_id
 
@@ -133,6 +139,10 @@ class Client:
             if wanted(event):
                 return event
             self._kept.append(event)
+
+    def forget(self) -> None:
+        """Drop what came and nobody wanted."""
+        self._kept.clear()
 
     async def receive(self) -> Event:
         """What comes next from the socket."""
@@ -174,6 +184,20 @@ class Client:
             await self.socket.wait_closed()
 
 
+@contextlib.contextmanager
+def slowed(seconds: float) -> Iterator[None]:
+    """Every step of an engine takes so much longer."""
+    step = Engine.step
+
+    def slow_step(engine: Engine) -> list[TokenEvent]:
+        time.sleep(seconds)
+        return step(engine)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "step", slow_step)
+        yield
+
+
 async def settled(is_so: Callable[[], bool]) -> None:
     """Return once it is so."""
     async with asyncio.timeout(PATIENCE_S):
@@ -186,3 +210,33 @@ def text_of(terminal: Event) -> str:
     return "".join(
         part["text"] for item in terminal["response"]["output"] for part in item["content"]
     )
+
+
+def held_to_its_numbers(seen: list[Event], response: str, lane: str | None = None) -> str:
+    """The text of a response that was read once from its beginning, held to the protocol.
+
+    Numbers rise by one but where deltas were merged, offsets join, there is one terminal event.
+    """
+    item = "msg_" + response.removeprefix("resp_")
+    events = [
+        event
+        for event in seen
+        if (
+            "sequence_number" in event
+            and response in (event.get("response", {}).get("id"), event.get("response_id"))
+        )
+        or item in (event.get("item_id"), event.get("item", {}).get("id"))
+    ]
+    assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
+    expected, text = 0, ""
+    for event in events:
+        number, extras = event["sequence_number"], event.get("x", {})
+        assert extras.get("first_sequence_number", number) == expected, event
+        assert event.get("stream_id") == lane, event
+        expected = number + 1
+        if event["type"] == "response.output_text.delta":
+            assert extras["offset"] == len(text), event
+            text += event["delta"]
+    assert [event["type"] in TERMINAL for event in events] == [False] * (len(events) - 1) + [True]
+    assert text == text_of(events[-1])
+    return text
