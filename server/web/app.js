@@ -40,6 +40,7 @@ const chat = new Chat(connection, {
     cache: showCache,
     sessions: () => attempt(() => sessions.load()),
     refused: showRefusal,
+    gone: () => go(null),
   },
 });
 const sessions = new SessionList(connection, () => list.show(chat.conversation?.id ?? null));

@@ -17,13 +17,15 @@ export class Chat {
   #answers = new Map(); // conversation id -> Answer, until the tree has it
   #lanes = new Map(); // stream id -> Answer
   #resumes = new Map(); // event id of a resume -> Answer
+  #cut = new Map(); // conversation id -> {response, bootId}: the server left in mid-answer
+  #watched = null; // the id of the conversation whose news come
   #wanted = null; // the id of the conversation to be shown
   #revision = 0;
   #bootId = null;
 
   /**
    * options(): what the user chose for answers. on: {conversation, text, answer, ended, cache,
-   * sessions, refused}, functions that hear of changes.
+   * sessions, refused, gone}, functions that hear of changes.
    */
   constructor(connection, { options, on }) {
     Object.assign(this, { connection, options, on });
@@ -64,6 +66,8 @@ export class Chat {
   async greeted(hello) {
     const restarted = this.#bootId !== null && this.#bootId !== hello.boot_id;
     this.#bootId = hello.boot_id;
+    this.#watched = null;
+    this.#resumes.clear();
     for (const answer of this.#answers.values()) {
       if (answer.response !== null && answer.isRunning) this.#resume(answer, restarted);
       else if (answer.isRunning) this.connection.send(answer.request);
@@ -81,7 +85,7 @@ export class Chat {
     const id = event.response_id ?? event.response?.id;
     const answer = lane ?? [...this.#answers.values()].find((each) => each.response === id);
     if (answer === undefined) {
-      if (event.type.startsWith("session.")) this.on.sessions();
+      this.#news(event);
       return;
     }
     const { conversation } = answer;
@@ -93,6 +97,16 @@ export class Chat {
     if (conversation !== this.conversation?.id) return;
     if (change.changed === "text") this.on.text(answer);
     else this.on.answer(answer);
+  }
+
+  /** What others do, on another device or in another tab. */
+  #news(event) {
+    const about = event.session_id ?? event.session?.id ?? event.response?.conversation?.id;
+    const isShown = about !== undefined && about === this.conversation?.id;
+    if (event.type === "response.created" || event.type.startsWith("session.")) this.on.sessions();
+    if (!isShown) return;
+    if (event.type === "session.deleted") this.on.gone();
+    else if (event.type !== "response.in_progress") this.#quietly(this.refresh(about));
   }
 
   // -- what is shown -------------------------------------------------------------------------
@@ -120,9 +134,15 @@ export class Chat {
     this.conversation = loaded;
     if (isOther) this.inspection = null;
     const { running } = loaded.session;
-    if (running !== null && !this.#answers.has(id)) this.#adopt(loaded, running);
+    const cut = this.#cut.get(id);
+    if (running !== null && !this.#answers.has(id) && !this.#ends.has(running)) {
+      this.#adopt(loaded, running, false);
+    } else if (cut !== undefined && cut.bootId !== this.#bootId) {
+      this.#cut.delete(id);
+      if (loaded.path.at(-1)?.responses.includes(cut.response)) this.#adopt(loaded, cut.response, true);
+    }
     this.on.conversation();
-    await this.inspect();
+    await Promise.all([this.#watch(id), this.inspect()]);
   }
 
   async #load(id) {
@@ -133,14 +153,27 @@ export class Chat {
     return new Conversation(readSession(got.session), tree.messages.map(readMessage));
   }
 
-  /** An answer that somebody else asked for, or this page before it was loaded again. */
-  #adopt(conversation, response) {
+  /** Hears of the conversation's answers, whoever asks for them. */
+  async #watch(id) {
+    const before = this.#watched;
+    if (before === id) return;
+    this.#watched = id;
+    const leave = { type: "session.unsubscribe", event_id: eventId(), session_id: before };
+    if (before !== null) this.connection.send(leave);
+    await this.connection.request({ type: "session.subscribe", session_id: id });
+  }
+
+  /**
+   * An answer that somebody else asked for, or this page before it was loaded again; wasCut: one
+   * that the server's end cut short.
+   */
+  #adopt(conversation, response, wasCut) {
     const last = conversation.path.at(-1);
     const isPartial = last?.responses.includes(response) ?? false;
     const after = isPartial ? last.parent : (last?.id ?? null);
     const answer = new Answer({ conversation: conversation.id, after, response });
     this.#follow(answer, eventId());
-    this.#resume(answer, false);
+    this.#resume(answer, wasCut);
   }
 
   // -- turns ---------------------------------------------------------------------------------
@@ -221,7 +254,10 @@ export class Chat {
       response_id: answer.response,
       starting_after: answer.sequence,
     };
-    if (restarted) event.x = { continue: true };
+    if (restarted) {
+      event.x = { continue: true };
+      answer.report = null; // the prompt is computed anew, by another cache
+    }
     answer.isCancelled = false;
     this.#resumes.set(event.event_id, answer);
     this.connection.send(event);
@@ -244,6 +280,9 @@ export class Chat {
     const { response, end, report } = answer;
     this.#ends.set(response, { end, report });
     if (this.#ends.size > KEPT_ENDS) this.#ends.delete(this.#ends.keys().next().value);
+    if (end.reason === "server_shutdown") {
+      this.#cut.set(answer.conversation, { response, bootId: this.#bootId });
+    }
     this.on.ended(answer);
     this.#quietly(this.refresh(answer.conversation));
     this.on.sessions();

@@ -11,8 +11,6 @@ const WAITS = {
 };
 
 export class Notices {
-  #timer = 0;
-
   /** alert: for errors; connection: one line; notices: a list. */
   constructor(alert, connection, notices) {
     Object.assign(this, { alert, line: connection, list: notices });
@@ -23,7 +21,7 @@ export class Notices {
     const wait = details?.retry_after_ms;
     const again = wait > 0 ? ` Try again in ${Math.ceil(wait / 1000)} s.` : "";
     const text = /[.!?]$/.test(message) ? message : `${message}.`;
-    this.#show(element("p", {}, capital(text) + again), button("Dismiss", () => this.clear(), { class: "quiet" }, icon("close")));
+    this.#show("notice error", capital(text) + again);
   }
 
   clear() {
@@ -31,17 +29,15 @@ export class Notices {
   }
 
   draining({ deadline_s: seconds }) {
-    this.#show(
-      element("p", {}, `The server is about to restart. What runs has ${Math.ceil(seconds)} s to finish; then the page connects again by itself.`),
-      button("Dismiss", () => this.clear(), { class: "quiet" }, icon("close")),
-    );
+    const rest = `What runs has ${Math.ceil(seconds)} s to finish; then the page connects again by itself.`;
+    this.#show("notice draining", `The server is about to restart. ${rest}`);
   }
 
   connection(state, connection) {
-    clearInterval(this.#timer);
     this.line.className = state.name;
     switch (state.name) {
       case "open":
+        if (this.alert.querySelector(".draining")) this.clear();
         this.line.title = state.hello.model;
         this.line.textContent = state.hello.model.split("/").at(-1);
         this.list.replaceChildren(...state.hello.notices.map((notice) => element("li", {}, notice)));
@@ -63,8 +59,9 @@ export class Notices {
     }
   }
 
-  #show(...nodes) {
-    this.alert.replaceChildren(element("div", { class: "notice" }, ...nodes));
+  #show(names, text) {
+    const dismiss = button("Dismiss", () => this.clear(), { class: "quiet" }, icon("close"));
+    this.alert.replaceChildren(element("div", { class: names }, element("p", {}, text), dismiss));
   }
 }
 
