@@ -23,7 +23,7 @@ from radixchat.engine.errors import ConversationLocked, InvalidRequest
 from radixchat.engine.hint import Purge, Supersede
 from radixchat.engine.request import Request, Usage
 from radixchat.server.answer_record import AnswerRecord
-from radixchat.server.asks import ON_BUSY, AnotherAnswer, Ask, EditedTurn, EventKey
+from radixchat.server.asks import ON_BUSY, AnotherAnswer, Ask, EditedTurn, EventKey, NewTurn
 from radixchat.server.cache_report import cache_report
 from radixchat.server.comparison import closest, load_comparisons
 from radixchat.server.conversation import Conversation, chat_messages
@@ -101,11 +101,16 @@ class Acceptance:
                 return begun
         conversation = _conversation_of(ask)
         waits = terms.on_busy != "reject" and conversation is not None
+        # Of two that go on from one response at the same time the later forks, once it looks again.
+        may_fork = isinstance(ask, NewTurn) and ask.previous_response is not None
         async with host.lines.turn(conversation, terms.on_busy):
             while True:
                 try:
                     return await self._begin(ask, answer_terms, terms, key, accepted_at)
                 except ConversationLocked as locked:
+                    if may_fork:
+                        may_fork = False
+                        continue
                     # Another process answers it, or one who does not wait was quicker.
                     if not waits or time.monotonic() > accepted_at + MAX_QUEUE_S:
                         raise
