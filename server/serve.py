@@ -80,14 +80,13 @@ async def serve(
                 )
                 log_event(_LOGGER, logging.INFO, "serving", url=serving.url, model=host.model_name)
                 announce(serving)
-                return await _serve_until_told(edge, host, listener, signals)
+                return await serve_until_told(edge, host, listener, signals)
         finally:
             await listener.stop()
 
 
-async def _serve_until_told(
-    edge: Edge, host: ChatHost, listener: Listener, signals: Signals
-) -> int:
+async def serve_until_told(edge: Edge, host: ChatHost, listener: Listener, signals: Signals) -> int:
+    """Return when everything that was served is over; 0, or 1 where the engine failed."""
     told = {
         asyncio.create_task(signals.first(), name="signals"),
         asyncio.create_task(edge.departure.requested.wait(), name="drain request"),

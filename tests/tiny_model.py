@@ -64,6 +64,20 @@ def tiny_model_directory(path: Path, seed: int = 0) -> Path:
     return path
 
 
+def endless_model_directory(path: Path, context: int) -> Path:
+    """The same, of another context, and with no answer that ends by itself.
+
+    The output layer is the embedding too: a row of zeros is never the likeliest token.
+    """
+    tiny_model_directory(path)
+    config = {**CONFIG, "max_position_embeddings": context}
+    (path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    weights = _weights(0)
+    weights["model.embed_tokens.weight"][256:] = 0
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+    return path
+
+
 def _weights(seed: int) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
 

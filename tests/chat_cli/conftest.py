@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.warm_up import warm_up
-from radixchat.tests.tiny_model import tiny_model_directory
+from radixchat.tests.tiny_model import endless_model_directory
 
 CONTEXT = 4096
 """Long enough for an answer that takes seconds: tests interrupt it."""
@@ -24,17 +22,7 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     What a machine's first run compiles is compiled, so that no test sees it told.
     """
     warm_up(EngineConfig(device="cpu"), lambda _: None)
-    folder = tiny_model_directory(tmp_path_factory.mktemp("model") / "tiny")
-    config = folder / "config.json"
-    document = json.loads(config.read_text(encoding="utf-8"))
-    document["max_position_embeddings"] = CONTEXT
-    config.write_text(json.dumps(document), encoding="utf-8")
-    checkpoint = folder / "model.safetensors"
-    weights = load_file(checkpoint)
-    # The output layer is this matrix too: a row of zeros is never the likeliest token.
-    weights["model.embed_tokens.weight"][256:] = 0
-    save_file(weights, checkpoint, metadata={"format": "pt"})
-    return folder
+    return endless_model_directory(tmp_path_factory.mktemp("model") / "tiny", CONTEXT)
 
 
 @pytest.fixture(autouse=True)

@@ -18,14 +18,13 @@ from starlette.routing import Route
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from radixchat.engine.engine import Engine
 from radixchat.server.app import app_of, create_app
 from radixchat.server.edge import Edge
 from radixchat.server.limits import Limits
 from radixchat.server.listener import Listener, bind, url_of
 from radixchat.server.local import LocalSettings, open_host
 from radixchat.server.serve_settings import ServeSettings
-from radixchat.tests.server.sites import Site
+from radixchat.tests.server.sites import Site, break_down
 
 ASKED = {"input": "Hello", "max_output_tokens": 4, "temperature": 0}
 FREE = ServeSettings(port=0)
@@ -297,12 +296,6 @@ def test_draining_answers_what_it_can(settings: LocalSettings) -> None:
 
 def test_a_dead_engine_is_not_healthy(settings: LocalSettings) -> None:
     """Liveness is about the engine: once its thread has failed, the process is to be restarted."""
-
-    def break_down(engine: Engine) -> None:
-        def step() -> None:
-            raise MemoryError("no more")
-
-        engine.__dict__["step"] = step
 
     async def body(site: Site, _: list[dict[str, str]]) -> None:
         assert (await site.http.get("/healthz")).status_code == 200
