@@ -26,7 +26,7 @@ from radixchat.server.message import (
 from radixchat.server.rows import select
 from radixchat.server.store_words import searchable_text
 
-_COLUMNS = (
+COLUMNS = (
     "id, parent, role, text, token_ids, absolute, status, render_hash, left_out, left_out_tokens"
 )
 
@@ -38,7 +38,7 @@ WITH RECURSIVE path(id, depth) AS (
     WHERE message.parent IS NOT NULL
     LIMIT (SELECT coalesce(max(rowid), 0) + 1 FROM message)  -- ends a loop, which only damage makes
 )
-SELECT {_COLUMNS}, holding.created_at FROM path JOIN message USING (id)
+SELECT {COLUMNS}, holding.created_at FROM path JOIN message USING (id)
 JOIN holding ON holding.message = id AND holding.principal = :principal
 ORDER BY depth DESC
 """
@@ -55,7 +55,7 @@ class Place:
 def find_path(db: Database, tip: str, principal: str) -> list[Message]:
     """From the root, or from the first message that the principal holds, to `tip`."""
     rows = select(db, _PATH, tip=tip, principal=principal)
-    return [_message(row) for row in rows]
+    return [to_message(row) for row in rows]
 
 
 def holds(db: Database, principal: str, message: str) -> bool:
@@ -95,8 +95,12 @@ def insert_message(
     status: str = "complete",
     render_hash: str = "",
     left_out: LeftOut = NOTHING,
+    created_at: float | None = None,
 ) -> str:
-    """The id of that message, stored now or before: equal content is one row."""
+    """The id of that message, stored now or before: equal content is one row.
+
+    created_at: since when the principal has it; None: from now on.
+    """
     id_ = message_id(
         parent=parent,
         role=role,
@@ -107,7 +111,7 @@ def insert_message(
         render_hash=render_hash,
         left_out=left_out,
     )
-    now = time.time()
+    now = time.time() if created_at is None else created_at
     row = {
         "id": id_,
         "parent": parent,
@@ -151,9 +155,9 @@ def make_searchable(db: Database, principal: str, tip: str) -> None:
 
 def unsound_messages(db: Database) -> Iterator[str]:
     """The ids of the messages whose content does not give their id."""
-    for row in db.query(f"SELECT {_COLUMNS}, created_at FROM message"):
+    for row in db.query(f"SELECT {COLUMNS}, created_at FROM message"):
         try:
-            message = _message(row)
+            message = to_message(row)
         except StoreError:  # not even a whole number of token ids
             yield str(row["id"])
             continue
@@ -171,7 +175,8 @@ def unsound_messages(db: Database) -> Iterator[str]:
             yield message.id
 
 
-def _message(row: dict[str, Any]) -> Message:
+def to_message(row: dict[str, Any]) -> Message:
+    """Of a row with COLUMNS and created_at; raises StoreError where it is damaged."""
     left_out = LeftOut(row.pop("left_out"), row.pop("left_out_tokens"))
     try:
         unpacked = {"token_ids": unpack_ids(row["token_ids"]), "absolute": bool(row["absolute"])}

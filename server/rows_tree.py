@@ -9,7 +9,9 @@ from collections import defaultdict
 
 from sqlite_utils import Database
 
+from radixchat.server.message import Message
 from radixchat.server.rows import select
+from radixchat.server.rows_message import COLUMNS, to_message
 from radixchat.server.views import TreeMessage
 
 PASSED = """
@@ -25,12 +27,12 @@ WITH RECURSIVE passed(id) AS (
 )
 """
 
-_TREE = f"""
+_MESSAGES = f"""
 {PASSED}
-SELECT id, parent, role, text, status, holding.created_at
+SELECT {COLUMNS}, holding.created_at
 FROM passed JOIN message USING (id)
 JOIN holding ON holding.message = id AND holding.principal = :principal
-ORDER BY holding.number
+ORDER BY holding.number  -- a parent is held before its child is
 """
 
 _ANSWERS = """
@@ -39,21 +41,34 @@ ORDER BY rowid
 """
 
 
+def find_passed(db: Database, conversation: str, principal: str) -> list[Message]:
+    """Each message once, after its parent; of siblings the earlier first."""
+    found = select(db, _MESSAGES, conversation=conversation, principal=principal)
+    return [to_message(row) for row in found]
+
+
 def find_tree(
     db: Database, conversation: str, principal: str, tip: str | None
 ) -> list[TreeMessage]:
-    """Each message once, after its parent; of siblings the earlier first."""
-    found = {
-        row["id"]: row for row in select(db, _TREE, conversation=conversation, principal=principal)
-    }
-    on_path, message = set(), tip
-    while message in found and message not in on_path:
-        on_path.add(message)
-        message = found[message]["parent"]
+    """The same as it is shown."""
+    found = {message.id: message for message in find_passed(db, conversation, principal)}
+    on_path, at = set[str](), tip
+    while at in found and at not in on_path:
+        on_path.add(at)
+        at = found[at].parent
     made: dict[str, list[str]] = defaultdict(list)
     for row in select(db, _ANSWERS, conversation=conversation):
         made[row["answer"]].append(row["id"])
     return [
-        TreeMessage(**row, on_path=id_ in on_path, responses=tuple(made[id_]))
-        for id_, row in found.items()
+        TreeMessage(
+            id=message.id,
+            parent=message.parent,
+            role=message.role,
+            text=message.text,
+            status=message.status,
+            on_path=message.id in on_path,
+            responses=tuple(made[message.id]),
+            created_at=message.created_at,
+        )
+        for message in found.values()
     ]

@@ -16,7 +16,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from radixchat.engine.errors import ConversationNotFound, StoreError
+from radixchat.engine.errors import ConversationNotFound, InvalidRequest, StoreError
 from radixchat.server import rows_conversation, store_conversation, store_removal
 from radixchat.server.key_store import KeyStore
 from radixchat.server.message import Message, check_text
@@ -27,6 +27,10 @@ from radixchat.server.store_check import find_problems
 from radixchat.server.store_conversation import check_metadata, require_idle, require_tip
 from radixchat.server.store_responses import ResponseStore
 from radixchat.server.store_search import search
+from radixchat.server.transcript import read_json, write_json
+from radixchat.server.transcript_llm import ImportedLogs, insert_chats, read_logs
+from radixchat.server.transcript_llm_file import PathWithResponses, write_logs
+from radixchat.server.transcript_markdown import write_markdown
 from radixchat.server.views import SearchHit, TreeMessage
 
 
@@ -222,6 +226,48 @@ class Store(ResponseStore):
         """
         with self._file.reading() as db:
             return search(db, principal, query, limit)
+
+    def export(self, conversation: str, *, principal: str, kind: str) -> str:
+        """The conversation as text: "json", with all its branches, or "markdown", its path.
+
+        Raises ConversationNotFound; InvalidRequest for another kind.
+        """
+        with self._file.reading() as db:
+            row = rows_conversation.find_conversation(db, conversation, principal)
+            if kind == "json":
+                return write_json(db, row)
+        if kind != "markdown":
+            raise InvalidRequest(f"a conversation is exported as json or markdown, not {kind!r}")
+        return write_markdown(row, self.path(row.tip, principal=principal))
+
+    def import_json(self, text: str, *, principal: str) -> str:
+        """Store a conversation that was exported as "json"; its id.
+
+        Raises InvalidRequest where that is none, or was changed, or is here already.
+        """
+        with self._file.writing() as db:
+            return read_json(db, principal, text)
+
+    def export_llm(self, path: Path, conversations: Sequence[str], *, principal: str) -> int:
+        """Write the paths of conversations to a new `logs.db` of llm; the number of turns.
+
+        Raises ConversationNotFound; StoreError where the file is there already.
+        """
+        found = [self._path_with_responses(one, principal) for one in conversations]
+        with self._file.explained():
+            return write_logs(path, found)
+
+    def _path_with_responses(self, conversation: str, principal: str) -> PathWithResponses:
+        row = self.conversation(conversation, principal=principal)
+        responses = self.responses_of(conversation, principal=principal)
+        made = {response.answer: response for response in responses if response.answer}
+        return PathWithResponses(row, self.path(row.tip, principal=principal), made)
+
+    def import_llm_logs(self, path: Path, *, principal: str) -> ImportedLogs:
+        """Store the conversations of a `logs.db` of llm, those that are not here already."""
+        chats = read_logs(path)
+        with self._file.writing() as db:
+            return insert_chats(db, principal, chats)
 
     @property
     def keys(self) -> KeyStore:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from sqlite_utils import Database
 
 from radixchat.engine.errors import StoreError
 from radixchat.server.migrations import APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION
+from radixchat.server.new_file import new_file
 
 BUSY_SECONDS = 5.0
 
@@ -90,20 +90,8 @@ class StoreFile:
 
         It is the file as it is at one moment; other processes may write meanwhile.
         """
-        with self.explained():
-            unfinished = path.with_name(f"{path.name}.unfinished-{secrets.token_hex(4)}")
-            try:
-                os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-                self._connection.execute("VACUUM INTO ?", [str(unfinished)])
-                _flush(unfinished)
-                _name(unfinished, path)
-                _flush(path.absolute().parent)
-            except FileExistsError:
-                raise StoreError(f"{path} exists already; name a new file") from None
-            except FileNotFoundError as error:
-                raise StoreError(f"{path} cannot be written: its folder is missing") from error
-            finally:
-                unfinished.unlink(missing_ok=True)
+        with self.explained(), new_file(path) as unfinished:
+            self._connection.execute("VACUUM INTO ?", [str(unfinished)])
 
     def _begin(self) -> None:
         """Take the write lock, or raise SQLITE_BUSY after BUSY_SECONDS.
@@ -222,27 +210,6 @@ class StoreFile:
             raise StoreError(f"{self.path} cannot be used: {error.strerror or error}") from error
         except UnicodeDecodeError as error:  # the sqlite3 module's way to say it of a schema
             raise StoreError(f"{self.path} {_CAUSES[sqlite3.SQLITE_CORRUPT]} ({error})") from error
-
-
-def _name(unfinished: Path, path: Path) -> None:
-    """Give a file its name, unless that is taken: then FileExistsError."""
-    try:
-        path.hardlink_to(unfinished)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        if path.exists():
-            raise FileExistsError(path) from None
-        unfinished.rename(path)
-
-
-def _flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
