@@ -21,9 +21,10 @@ from websockets.typing import Subprotocol
 from radixchat.engine.engine import Engine
 from radixchat.engine.request import TokenEvent
 from radixchat.server.app import app_of
-from radixchat.server.auth import SUBPROTOCOL, Authenticator
+from radixchat.server.auth import SUBPROTOCOL
 from radixchat.server.edge import Edge
 from radixchat.server.host import ChatHost
+from radixchat.server.keys import authenticator
 from radixchat.server.listener import Listener, bind, url_of
 from radixchat.server.local import LocalSettings, open_host
 from radixchat.server.serve_settings import ServeSettings
@@ -66,7 +67,7 @@ async def open_server(
     await listener.start()
     try:
         async with open_host(replace(local, threads=1)) as host:
-            edge.open(host, Authenticator(_nobody, _no_key, is_open=True))
+            edge.open(host, authenticator(host, settings))
             url = url_of(settings, sockets).replace("http", "ws", 1) + "/v1/responses"
             try:
                 yield Server(url, edge, host)
@@ -91,14 +92,6 @@ def serve_sockets(
             await asyncio.wait_for(body(server), 120)
 
     asyncio.run(main())
-
-
-async def _nobody(key: str) -> None:
-    return None
-
-
-async def _no_key() -> bool:
-    return False
 
 
 class Client:
