@@ -19,7 +19,6 @@ from radixchat.server.response_ask import read_grammar, read_options
 from radixchat.server.response_options import ResponseFormat, ResponseOptions
 from radixchat.server.tool import Tool, ToolUse
 from radixchat.server.tool_format import tool_format
-from radixchat.server.tool_prompt import CALL_BEGIN
 from radixchat.server.wire_chat_request import (
     ChatCompletionRequest,
     ChatFormat,
@@ -74,8 +73,6 @@ def read_chat(body: ChatCompletionRequest) -> ChatAsk:
         max_output_tokens=_either(body, "max_completion_tokens", "max_tokens"),
         top_logprobs=_top_logprobs(body),
     )
-    if use.tools and use.choice == "none":
-        options = replace(options, bad_words=(*options.bad_words, CALL_BEGIN))
     try:
         options = replace(options, response_format=tool_format(use, options.response_format))
     except InvalidRequest as error:

@@ -17,6 +17,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from radixchat.engine.errors import InvalidRequest
@@ -32,7 +33,10 @@ from radixchat.server.response_options import ResponseOptions
 from radixchat.server.sample import SampleDelta, SampleEnd, Samples
 from radixchat.server.token_texts import TokenTexts
 from radixchat.server.tool import ToolUse
+from radixchat.server.tool_prompt import CALL_BEGIN
 from radixchat.server.tool_text import Part, TextPart, ToolText
+
+NEVER = -100.0  # a bias after which no token is likely
 
 if TYPE_CHECKING:
     from radixchat.server.host import ChatHost
@@ -99,7 +103,10 @@ class Completions:
         """
         self._host.require_accepting()
         prompt = await self.prompts.prompt(ask.messages, ask.use)
-        request = await self._request(ask.options, prompt.ids, prompt.conversation)
+        options = ask.options
+        if ask.use.tools and not ask.use.callable:
+            options = self._without_calls(options)
+        request = await self._request(options, prompt.ids, prompt.conversation)
         requests = self._fan_out(request, ask.n)
         samples = Samples(self._host.engine, self._tokenizer, requests)
         events = self._chat_events(samples, requests, prompt, ask)
@@ -133,6 +140,17 @@ class Completions:
         if wrong is not None:
             raise InvalidRequest(f"the prompt has token {wrong}; allowed: 0 to {size - 1}")
         return ids
+
+    def _without_calls(self, options: ResponseOptions) -> ResponseOptions:
+        """The mark of a call is not written: neither in letters nor where it is one token."""
+        biases = dict(options.logit_bias) | dict.fromkeys(self._call_marks, NEVER)
+        words = (*options.bad_words, CALL_BEGIN)
+        return replace(options, logit_bias=tuple(biases.items()), bad_words=words)
+
+    @cached_property
+    def _call_marks(self) -> tuple[int, ...]:
+        mark = CALL_BEGIN.encode()
+        return tuple(id_ for id_, text in enumerate(self._tokenizer.token_bytes) if mark in text)
 
     async def _request(
         self, options: ResponseOptions, prompt_ids: Sequence[int], conversation: str | None

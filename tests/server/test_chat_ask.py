@@ -109,8 +109,8 @@ def test_tools_and_their_choice() -> None:
 
 def test_no_call_where_none_is_wanted() -> None:
     """The prompt tells of the tools all the same, so it is the same prompt."""
-    ask = chat(messages=HELLO, tools=[TOOL], tool_choice="none", bad_words=["x"])
-    assert ask.options.bad_words == ("x", "<tool_call>")
+    ask = chat(messages=HELLO, tools=[TOOL], tool_choice="none")
+    assert ask.use.callable == ()
     assert ask.use.definitions == chat(messages=HELLO, tools=[TOOL]).use.definitions
 
 
