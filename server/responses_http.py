@@ -53,7 +53,7 @@ async def create_response(request: Request) -> ASGIApp:
     asked = response_create_to_ask(body, model=service.model_name)
     if asked.n != 1:
         raise unsupported("x.n", f"x.n is {asked.n}; several answers need a WebSocket")
-    arguments = dict(asked.arguments)
+    arguments = {**asked.arguments, "report": asked.return_progress and bool(body.stream)}
     key = request.headers.get("idempotency-key")
     if key is not None:
         if not 0 < len(key) <= _MAX_KEY:
@@ -151,7 +151,8 @@ def _stream(
 ) -> ASGIApp:
     encoder = Encoder(
         None,
-        extensions=False,
+        # Who asks for progress knows of events that OpenAI has not; others are spared them.
+        extensions=asked is not None and asked.return_progress,
         model=service_of(request).model_name,
         after=after,
         token_ids=asked is not None and asked.return_token_ids,

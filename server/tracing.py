@@ -3,13 +3,13 @@
 One span a response, "chat <model>", from its acceptance to its end, below the span of the request
 that asked for it, below that of whoever sent a `traceparent`. Attributes are the semantic
 conventions' `gen_ai.*` as of 1.37 (status Development) and ours; none of them is a message's
-text. Where to the spans go is the environment's business (`OTEL_*`), as for any program: nothing
-is set up here that nobody asked for. Without the SDK there are none.
+text. Where they go the environment says (`span_export.py`); without the SDK there are none.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from radixchat.engine.request import TokenEvent
 from radixchat.server.protocol import ResponseCreated, ResponseDone
+from radixchat.server.span_export import set_up_export
 
 _NAME = "radixchat"
 _NANOSECONDS_PER_MS = 1_000_000
@@ -68,8 +69,11 @@ class OpenTelemetry:
         return self.use_span(span, end_on_exit=True, record_exception=False)
 
 
-def find_opentelemetry() -> OpenTelemetry | None:
-    """The SDK if it is installed and makes spans, else None."""
+def find_opentelemetry(environ: Mapping[str, str] = os.environ) -> OpenTelemetry | None:
+    """The SDK if it is installed, set up as the environment says; else None.
+
+    Raises ConfigError: that asks for an exporter which is not installed.
+    """
     try:
         importlib.import_module("opentelemetry.sdk.trace")
         trace = importlib.import_module("opentelemetry.trace")
@@ -77,6 +81,7 @@ def find_opentelemetry() -> OpenTelemetry | None:
         propagate = importlib.import_module("opentelemetry.propagate")
     except ModuleNotFoundError:
         return None
+    set_up_export(environ)
     return OpenTelemetry(
         start_span=trace.get_tracer(_NAME).start_span,
         current_context=context.get_current,

@@ -83,6 +83,49 @@ def test_a_stream_is_numbered_without_a_hole(settings: LocalSettings) -> None:
     at_site(body, settings)
 
 
+def test_progress_is_told_to_who_asks(settings: LocalSettings) -> None:
+    """`x.return_progress` brings our events, without numbers; else there are only OpenAI's."""
+
+    async def body(site: Site) -> None:
+        for wanted in (True, False):
+            asked = {**SHORT, "stream": True, "x": {"return_progress": wanted}}
+            events = await stream(site, "POST", "/v1/responses", asked)
+            ours = {event["type"] for event in events if "sequence_number" not in event}
+            expected = {"response.prefill.progress", "response.cache"} if wanted else set()
+            assert ours == expected
+
+    at_site(body, settings)
+
+
+def test_an_answer_goes_on_after_a_restart(settings: LocalSettings) -> None:
+    """What the server's end cut short is continued where it was: the text is the uninterrupted."""
+    asked = {**LONG, "max_output_tokens": 200}
+
+    async def cut_short(site: Site) -> dict[str, Any]:
+        seen = await first_delta(site, asked)
+        await site.host.drain(0)
+        stored = await site.call("GET", f"/v1/responses/{seen['response_id']}")
+        assert stored["incomplete_details"] == {"reason": "server_shutdown"}
+        assert stored["usage"]["output_tokens"] < 200
+        return seen
+
+    async def go_on(site: Site) -> None:
+        place = f"stream=true&starting_after={seen['sequence_number']}"
+        path = f"/v1/responses/{seen['response_id']}?{place}"
+        before = await stream(site, "GET", path)
+        assert before[-1]["response"]["status"] == "incomplete"
+        events = await stream(site, "GET", f"{path}&continue=true")
+        whole = await site.call("POST", "/v1/responses", asked)
+        assert text_of(events[-1]["response"]) == text_of(whole)
+        assert events[-1]["response"]["id"] == seen["response_id"]
+        numbers = [event["sequence_number"] for event in events]
+        assert numbers == sorted(set(numbers))
+        assert numbers[0] > seen["sequence_number"]
+
+    seen = at_site(cut_short, settings)
+    at_site(go_on, settings)
+
+
 def test_a_turn_goes_on_from_a_response(settings: LocalSettings) -> None:
     """previous_response_id finds the whole history in the cache."""
 
