@@ -127,6 +127,8 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/admin/drain"): Operation(Draining, status=202),
     ("GET", "/openapi.json"): Operation(text=("application/json",)),
     ("GET", "/asyncapi.json"): Operation(text=("application/json",)),
-    ("GET", "/"): Operation(text=("text/html",), is_public=True),
-    ("GET", "/web/{name}"): Operation(text=("text/css", "text/javascript"), is_public=True),
+    ("GET", "/"): Operation(text=("text/html",), also=(304,), is_public=True),
+    ("GET", "/web/{name}"): Operation(
+        text=("text/css", "text/javascript", "text/plain"), also=(304, 404), is_public=True
+    ),
 }
