@@ -33,6 +33,7 @@ ALLOWED: dict[str, set[str]] = {
         "radixchat.engine",
     },
     "server": {
+        "prometheus_client",
         "pydantic",
         "starlette",
         "uvicorn",
@@ -72,6 +73,9 @@ ALLOWED_LAZILY = {
         "radixchat.server.key_file",
         "radixchat.server.key_store",
         "radixchat.server.log_format",
+        "radixchat.server.new_file",
+        "radixchat.server.rows",
+        "radixchat.server.store",
         "radixchat.engine.model_store",
     },
 }
