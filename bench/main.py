@@ -23,6 +23,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "engine": "The engine under a stated load, beside plainer engines.",
         "cpu": "Prompts, answers and starts on this CPU, beside llama.cpp.",
         "serve": "A server under load, over HTTP or WebSocket, beside a peer.",
+        "tenants": "Whether one tenant can tell what another has sent.",
         "kv": "What INT8 KV costs and saves, on chats of yours.",
         "gpu": "Kernels and engine on a GPU, beside torch's own.",
         "latency": "What cache and scheduler cost, and how long others wait.",
