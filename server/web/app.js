@@ -60,7 +60,7 @@ const transcript = new TranscriptView(byId("messages"), byId("scroller"), chat, 
 const composer = new ComposerView(byId("composer"), {
   send: say,
   stop: () => chat.stop(),
-  draft: (text) => preferences.get("draft") && attempt(() => chat.draft(text)),
+  draft: (text) => preferences.get("draft") && attempt(() => chat.typed(text)),
   editLast: () => transcript.editLast(),
 });
 const drawers = [
@@ -116,7 +116,7 @@ function showConversation() {
 
 function showAnswer() {
   transcript.show();
-  composer.setRunning(chat.answer?.isRunning ?? false);
+  composer.setRunning(chat.isBusy);
   showCache();
   attempt(() => cache.poll());
 }
@@ -124,9 +124,9 @@ function showAnswer() {
 function showCache() {
   cache.show();
   transcript.show();
-  const { drafted } = chat;
+  const { tokens } = chat.draft;
   byId("hint").textContent =
-    drafted > 0 ? `${number(drafted)} tokens are computed already, with what you have written.` : "";
+    tokens > 0 ? `${number(tokens)} tokens are computed already, with what you have written.` : "";
 }
 
 function ended(answer) {
@@ -232,8 +232,9 @@ async function remove() {
 }
 
 async function save(format, ending, type) {
-  const name = chat.conversation.session.title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
-  saveText(await chat.export(format), `${name || "conversation"}.${ending}`, type);
+  const { id, title } = chat.conversation.session;
+  const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
+  saveText(await chat.commands.export(id, format), `${name || "conversation"}.${ending}`, type);
 }
 
 function onlyOneOver(opened) {

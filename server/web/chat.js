@@ -4,6 +4,8 @@
 import { Answer } from "./answer.js";
 import { ConnectionLost, Refused, eventId } from "./connection.js";
 import { Conversation } from "./conversation.js";
+import { Draft } from "./draft.js";
+import { SessionCommands } from "./session_commands.js";
 import { readMessage, readReport, readSession, readTree, without } from "./wire.js";
 
 const TITLE_LETTERS = 60;
@@ -12,15 +14,14 @@ const KEPT_ENDS = 500;
 export class Chat {
   conversation = null; // what is shown; null: a new one
   inspection = null; // what the cache has of its next turn
-  drafted = null; // tokens of what is typed that are computed already
   #ends = new Map(); // response id -> {end, report}, of answers that this page has seen
+  #beginning = null; // {text, isStopped}: a first message whose conversation is being made
   #answers = new Map(); // conversation id -> Answer, until the tree has it
   #lanes = new Map(); // stream id -> Answer
   #resumes = new Map(); // event id of a resume -> Answer
   #cut = new Map(); // conversation id -> {response, bootId}: the server left in mid-answer
   #watched = null; // the id of the conversation whose news come
   #wanted = null; // the id of the conversation to be shown
-  #revision = 0;
   #bootId = null;
 
   /**
@@ -29,6 +30,8 @@ export class Chat {
    */
   constructor(connection, { options, on }) {
     Object.assign(this, { connection, options, on });
+    this.commands = new SessionCommands(connection);
+    this.draft = new Draft(connection);
   }
 
   get answer() {
@@ -41,22 +44,25 @@ export class Chat {
     return this.#ends.get(id) ?? null;
   }
 
+  /** Whether something runs here that can be stopped. */
+  get isBusy() {
+    return this.#beginning !== null || (this.answer?.isRunning ?? false);
+  }
+
   isAnswering(conversation) {
     return this.#answers.get(conversation)?.isRunning ?? false;
   }
 
   /** What to show, in order: {message}, and at last {answer} while one runs. */
   get entries() {
-    if (this.conversation === null) return [];
+    if (this.conversation === null) return this.#beginning === null ? [] : [asked(this.#beginning.text)];
     const { path } = this.conversation;
     const { answer } = this;
     if (answer === null) return path.map((message) => ({ message }));
     const at = path.findIndex((message) => message.id === answer.after);
     const kept = answer.after === null ? [] : path.slice(0, at < 0 ? path.length : at + 1);
     const entries = kept.map((message) => ({ message }));
-    if (answer.question !== null) {
-      entries.push({ message: { id: null, role: "user", text: answer.question, responses: [] } });
-    }
+    if (answer.question !== null) entries.push(asked(answer.question));
     return [...entries, { answer }];
   }
 
@@ -116,7 +122,7 @@ export class Chat {
     this.#wanted = null;
     this.conversation = null;
     this.inspection = null;
-    this.drafted = null;
+    this.draft.leave();
     this.on.conversation();
   }
 
@@ -180,22 +186,35 @@ export class Chat {
 
   /** Asks; a conversation begins with its first message. Throws Refused, ConnectionLost. */
   async say(text, instructions = null) {
-    if (this.conversation === null) {
+    const isNew = this.conversation === null;
+    const { session, isStopped } = isNew ? await this.#begin(text, instructions) : this.conversation;
+    const turn = { after: session.tip, question: text };
+    this.#ask(session.id, turn, { type: "response.create", input: text }).wantsStop = isStopped ?? false;
+  }
+
+  /** The conversation of a first message; isStopped: somebody did not want to wait for it. */
+  async #begin(text, instructions) {
+    const beginning = { text, isStopped: false };
+    this.#beginning = beginning;
+    this.on.conversation();
+    try {
       const event = { type: "session.create", name: titleOf(text), instructions };
-      const { session } = await this.connection.request(without(event));
-      this.#wanted = session.id;
-      await this.refresh(session.id);
+      const reply = await this.connection.request(without(event));
+      const session = readSession(reply.session);
+      if (this.#wanted === null) await this.show(session.id);
+      return { session, isStopped: beginning.isStopped };
+    } finally {
+      this.#beginning = null;
+      this.on.conversation();
     }
-    const { id, session } = this.conversation;
-    this.#ask({ after: session.tip, question: text }, { type: "response.create", conversation: id, input: text });
   }
 
   /** Another text for a message of the path; what followed stays in the tree. */
   edit(message, text) {
     const { id } = this.conversation;
     const turn = this.conversation.turn(message);
-    const event = { type: "response.create", conversation: id, input: text };
-    this.#ask({ after: message.parent, question: text }, event, { edit_turn: turn });
+    const event = { type: "response.create", input: text };
+    this.#ask(id, { after: message.parent, question: text }, event, { edit_turn: turn });
   }
 
   /** Another answer in the place of this one; question: the message to be answered. */
@@ -203,21 +222,22 @@ export class Chat {
     const { id, session, path } = this.conversation;
     const last = path.findLast((message) => message.role === "user");
     if (question.id !== last.id) await this.#moveTip(session.tip, question.id);
-    this.#ask({ after: question.id }, { type: "response.regenerate", conversation: id });
+    this.#ask(id, { after: question.id }, { type: "response.regenerate" });
   }
 
-  #ask(turn, event, extras = {}) {
-    const { id } = this.conversation;
+  #ask(id, turn, event, extras = {}) {
     const name = eventId();
     const { body, x } = this.options();
     const more = event.type === "response.create" ? { on_busy: "queue", ...extras } : { on_busy: "queue" };
-    const request = without({ ...event, ...body, event_id: name, stream_id: name });
+    const request = without({ ...event, conversation: id, ...body, event_id: name, stream_id: name });
     request.x = without({ ...x, ...more, return_progress: true });
-    this.drafted = null;
-    this.#follow(new Answer({ ...turn, conversation: id, request }), name);
+    this.draft.leave();
+    const answer = new Answer({ ...turn, conversation: id, request });
+    this.#follow(answer, name);
     this.connection.send(request); // else it is sent when there is a connection again
     this.on.conversation();
     this.on.sessions();
+    return answer;
   }
 
   #follow(answer, lane) {
@@ -233,6 +253,7 @@ export class Chat {
 
   stop() {
     const { answer } = this;
+    if (this.#beginning !== null) this.#beginning.isStopped = true;
     if (answer === null || !answer.isRunning) return;
     answer.wantsStop = true;
     if (answer.response !== null) this.#cancel(answer);
@@ -297,52 +318,33 @@ export class Chat {
   }
 
   async #moveTip(expected, tip) {
-    const event = { type: "session.update", session_id: this.conversation.id, tip, expected_tip: expected };
-    await this.connection.request(without(event));
+    await this.commands.moveTip(this.conversation.id, expected, tip);
     this.conversation.session.tip = tip;
   }
 
-  /** A new conversation that goes on from that message. Copies nothing. Returns its id. */
   async fork(message) {
-    const { id, session } = this.conversation;
-    const name = `${session.title || "Untitled"} (fork)`;
-    const reply = await this.connection.request({ type: "session.fork", session_id: id, at: message.id, name });
-    return reply.session.id;
+    const { id, title } = this.conversation.session;
+    return this.commands.fork(id, message.id, `${title || "Untitled"} (fork)`);
   }
 
   async rename(name) {
-    await this.connection.request({ type: "session.update", session_id: this.conversation.id, name });
+    await this.commands.rename(this.conversation.id, name);
     this.conversation.session.title = name;
     this.on.conversation();
     this.on.sessions();
   }
 
   async remove() {
-    await this.connection.request({ type: "session.delete", session_id: this.conversation.id });
+    await this.commands.remove(this.conversation.id);
     this.on.sessions();
-  }
-
-  /** The conversation as a text; format: "markdown" or "json". */
-  async export(format) {
-    const event = { type: "session.export", session_id: this.conversation.id, format };
-    return (await this.connection.request(event)).text;
   }
 
   // -- the cache -----------------------------------------------------------------------------
 
   /** What is typed is computed while it is typed; an empty text drops that. */
-  async draft(text) {
+  async typed(text) {
     if (this.conversation === null || this.answer !== null) return;
-    const { id } = this.conversation;
-    this.#revision += 1;
-    const revision = this.#revision;
-    const event = text.trim()
-      ? { type: "prefill.draft", session_id: id, revision, text }
-      : { type: "prefill.drop", session_id: id };
-    const reply = await this.connection.request(event);
-    if (revision !== this.#revision || id !== this.conversation?.id) return;
-    this.drafted = text.trim() ? (reply.tokens ?? null) : null;
-    this.on.cache();
+    if (await this.draft.type(this.conversation.id, text)) this.on.cache();
   }
 
   async inspect() {
@@ -366,6 +368,11 @@ export class Chat {
       else if (!(error instanceof ConnectionLost)) throw error;
     });
   }
+}
+
+/** What the user says just now, before the server has it. */
+function asked(text) {
+  return { message: { id: null, role: "user", text, responses: [] } };
 }
 
 function titleOf(text) {

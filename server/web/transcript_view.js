@@ -145,7 +145,7 @@ export class TranscriptView {
   /** Where the message's tokens came from in the last turn; before there was one, where they are. */
   #origin(message) {
     const { answer, conversation, inspection } = this.chat;
-    const last = conversation.path.at(-1);
+    const last = conversation?.path.at(-1);
     const ended = answer === null ? this.chat.endOf(last) : null;
     const turn = answer === null ? (ended?.report ?? null) : answer.report;
     const output = message === last ? (ended?.end.output ?? 0) : 0;

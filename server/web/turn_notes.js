@@ -10,6 +10,7 @@ const ENDINGS = {
   deadline: "The answer ends here: its time is up.",
   interrupted: "Stopped.",
   server_shutdown: "The server went away while it answered.",
+  unknown: "This answer is not complete.",
 };
 
 /** One line while an answer runs. */
@@ -33,7 +34,7 @@ function progressText(answer, isConnected) {
 /** Below an answer that has ended. end: null where this page was not there. */
 export function endNotes(message, end) {
   const notes = [];
-  const reason = end?.reason ?? (message.status === "interrupted" ? "interrupted" : null);
+  const reason = end?.reason ?? (message.status === "interrupted" ? "unknown" : null);
   const isFailed = end?.status === "failed" || message.status === "error";
   if (isFailed) {
     notes.push(element("p", { class: "ending failed" }, end?.error?.message ?? "The answer failed."));
