@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
-from radixchat.server.wire_client_events import ClientEvent
+from radixchat.server.wire_client_events import ClientEvent, ResponseCreate, ResponseRegenerate
 
 _EVENTS: tuple[Any, ...] = get_args(ClientEvent)
 # Of the auth event the server's answer is to close the connection, where no key is wanted too.
@@ -45,12 +45,13 @@ class Noise:
         return self._random.randbytes(self._random.randrange(200))
 
     def event(self) -> dict[str, Any]:
-        """Of a type that there is, with what that has and more; most values are of any kind."""
-        kind = self._random.choice(KINDS)
+        """Of a type that there is, with what that has and more; some values are of any kind."""
+        kind = self._random.choice((*KINDS, ResponseCreate, ResponseCreate, ResponseRegenerate))
         names = [field.name.rstrip("_") for field in dataclasses.fields(kind)]
         some = self._random.sample(names, self._random.randrange(len(names) + 1))
-        others = self._random.sample(FIELDS, self._random.randrange(3))
-        fields = {name: self._field(name) for name in (*some, *others)}
+        others = self._random.sample(FIELDS, self._random.choice((0, 0, 1, 3)))
+        needed = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING]
+        fields = {name: self._field(name) for name in (*some, *others, *needed)}
         # Nobody waits for long answers, and any event may begin one.
         short = {"max_output_tokens": self._random.randrange(1, 6)}
         return {**fields, **short, "type": kind.__dataclass_fields__["type"].default}
@@ -70,10 +71,12 @@ class Noise:
         return self._random.choice(makers if depth > 0 else makers[:3])()
 
     def _field(self, name: str) -> Any:
-        """A field's value: half of the time one that may do."""
-        if self._random.random() < 0.5:
+        """A field's value: mostly one that may do."""
+        if self._random.random() < 0.1:
             return self.value()
-        if name.endswith("id") or name in ("conversation", "at", "tip", "after", "prefix"):
+        if name.endswith("_id") and name not in ("event_id", "stream_id"):
+            return self._random.choice(self.known)
+        if name in ("conversation", "at", "tip", "after", "prefix"):
             return self._random.choice(self.known)
         match name:
             case "input" | "text" | "query" | "instructions" | "name":
@@ -83,7 +86,11 @@ class Noise:
             case "limit" | "n" | "revision" | "starting_after" | "protocol":
                 return self._random.randrange(4)
             case "store" | "generate":
-                return self._random.random() < 0.5
+                return self._random.random() < 0.7
+            case "format":
+                return "markdown"
+            case "event_id" | "stream_id":
+                return self._random.choice(("e1", "main", "other", "x" * 256))
             case _:
                 return None
 
