@@ -38,6 +38,8 @@ PARTIAL_INTERVAL_S = 0.5
 # millisecond at least. One that goes on in another process numbers its deltas from there.
 SEQUENCE_RESERVE = 8192
 NEVER = -1.0
+# Whoever has asked for a response gets so long to begin reading, also where nobody may come back.
+FIRST_READER_S = 5.0
 
 
 class ResponseSink(Protocol):
@@ -107,7 +109,7 @@ class LiveResponse:
         self._grace: asyncio.TimerHandle | None = None
         log.on_left = self._left
         self.task = asyncio.create_task(self._produce(), name=self.id)
-        self._left()
+        self._await_reader(max(detach_s, FIRST_READER_S) if detach_s >= 0 else NEVER)
 
     @property
     def created(self) -> ResponseCreated:
@@ -147,9 +149,11 @@ class LiveResponse:
 
     def _left(self) -> None:
         """Nobody reads it: give them time to come back."""
-        if self._detach_s >= 0 and not self.task.done():
-            loop = asyncio.get_running_loop()
-            self._grace = loop.call_later(self._detach_s, self.cancel)
+        self._await_reader(self._detach_s)
+
+    def _await_reader(self, seconds: float) -> None:
+        if seconds >= 0 and not self.task.done():
+            self._grace = asyncio.get_running_loop().call_later(seconds, self.cancel)
 
     async def _produce(self) -> None:
         """Generate, store, tell: whatever fails on the way, there is one terminal event."""

@@ -17,7 +17,7 @@ from typing import Any
 from radixchat.engine.errors import RadixChatError, ResponseNotFound
 from radixchat.engine.hint import Signal
 from radixchat.server.api_error import ApiError, api_error_of
-from radixchat.server.asks import AnotherAnswer, EventKey
+from radixchat.server.asks import AnotherAnswer, EventKey, NewTurn
 from radixchat.server.edge import Edge
 from radixchat.server.encode import Encoder
 from radixchat.server.outbox import Outbox, WireEvent
@@ -145,8 +145,12 @@ class SocketResponses:
             self.unsubscribe(conversation)
         for task in self._telling:
             task.cancel()
-        if self._beginning or self._telling:
-            await asyncio.wait({*self._beginning, *self._telling})
+        beginning = set(self._beginning)
+        if beginning or self._telling:
+            await asyncio.wait({*beginning, *self._telling})
+        for begun in beginning:
+            if begun.exception() is None:  # nobody reads it: its grace begins
+                begun.result().subscribe().close()
         for conversation in self._connected - self._unkept:
             self._service.observe(conversation, Signal.DISCONNECTED)
         for conversation in self._unkept:
@@ -193,7 +197,13 @@ class SocketResponses:
         beginning = asyncio.create_task(self._begun(begin, keep))
         self._beginning.add(beginning)
         beginning.add_done_callback(self._beginning.discard)
-        return await asyncio.shield(beginning)
+        try:
+            return await asyncio.shield(beginning)
+        except ResponseNotFound as error:
+            if not isinstance(asked.ask, NewTurn):
+                raise
+            code, param = "previous_response_not_found", "previous_response_id"  # OpenAI's own
+            raise ApiError(404, code, str(error), param=param) from error
 
     async def _begun(
         self, begin: Coroutine[Any, Any, LiveResponse | StoredResponse], keep: bool
