@@ -19,6 +19,7 @@ from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.keys_command import keys
 from radixchat.chat_cli.models_command import models
 from radixchat.chat_cli.serve_command import serve
+from radixchat.chat_cli.sessions_command import sessions
 
 _SIGNALLED = 128
 # How long torch's threads spin for each other before they sleep; libgomp reads it when torch is
@@ -31,7 +32,7 @@ _SHORT_SPIN = ("GOMP_SPINCOUNT", "1000")
 @click.group(
     help="A self-hosted chat that never pays twice for history.",
     epilog=exit_codes.help_epilog(),
-    commands=[chat, serve, keys, models, bench],
+    commands=[chat, serve, sessions, keys, models, bench],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="radixchat", message="%(prog)s %(version)s")

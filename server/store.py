@@ -240,10 +240,10 @@ class Store(ResponseStore):
             raise InvalidRequest(f"a conversation is exported as json or markdown, not {kind!r}")
         return write_markdown(row, self.path(row.tip, principal=principal))
 
-    def import_json(self, text: str, *, principal: str) -> str:
-        """Store a conversation that was exported as "json"; its id.
+    def import_json(self, text: str, *, principal: str) -> str | None:
+        """Store a conversation that was exported as "json"; its id. None: it is here already.
 
-        Raises InvalidRequest where that is none, or was changed, or is here already.
+        Raises InvalidRequest where that is none, or was changed.
         """
         with self._file.writing() as db:
             return read_json(db, principal, text)

@@ -116,16 +116,16 @@ def write_json(db: Database, row: ConversationRow) -> str:
     return json.dumps(asdict(document), ensure_ascii=False)
 
 
-def read_json(db: Database, principal: str, text: str) -> str:
-    """Store the conversation of a document as the principal's; its id.
+def read_json(db: Database, principal: str, text: str) -> str | None:
+    """Store the conversation of a document as the principal's; its id. None: he has it already.
 
     It has the document's ids where these are free. Raises InvalidRequest for what is no such
-    document or was changed, and where the principal has the conversation already.
+    document or was changed.
     """
     saved = _parse(text)
     conversation, is_here = import_id(db, principal, saved.conversation.id)
     if is_here:
-        raise InvalidRequest(f"conversation {conversation} is here already")
+        return None
     _insert_messages(db, principal, saved.messages)
     _require_whole(saved)
     _insert_conversation(db, principal, conversation, saved.conversation)
