@@ -38,6 +38,8 @@ PARTIAL_INTERVAL_S = 0.5
 # millisecond at least. One that goes on in another process numbers its deltas from there.
 SEQUENCE_RESERVE = 8192
 NEVER = -1.0
+# Whoever began it reads it in a moment, whatever its grace is.
+FIRST_READER_S = 1.0
 # Whoever has asked for a response gets so long to begin reading, also where nobody may come back.
 FIRST_READER_S = 5.0
 

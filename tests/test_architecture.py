@@ -83,7 +83,7 @@ ALLOWED_LAZILY = {
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine/thread.py"},
     "queue": {"engine/thread.py"},
-    "concurrent": {"engine/grammar.py", "server/service.py", "server/local.py"},
+    "concurrent": {"engine/grammar.py", "server/host.py", "server/local.py"},
     "asyncio": {"engine/thread.py", "server", "chat_cli", "bench"},
 }
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
