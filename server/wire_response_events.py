@@ -34,13 +34,6 @@ class LifecycleEvent(LogEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseQueuedEvent(LifecycleEvent):
-    """It waits for another turn of its conversation."""
-
-    type: Literal["response.queued"] = "response.queued"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseCreatedEvent(LifecycleEvent):
     """It is accepted and stored."""
 
@@ -210,8 +203,7 @@ class ResponseResumedEvent(StateEvent):
 
 
 OpenAIEvent = (
-    ResponseQueuedEvent
-    | ResponseCreatedEvent
+    ResponseCreatedEvent
     | ResponseInProgressEvent
     | OutputItemAddedEvent
     | ContentPartAddedEvent

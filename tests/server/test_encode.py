@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -270,3 +272,18 @@ def test_an_event_that_cannot_be_read_is_the_servers_fault() -> None:
         response_event({"type": "response.completed", "response": {}})
     assert response_event({"type": "response.something_new"}) is None
     assert response_id_of({"type": "server.hello"}) is None
+
+
+def test_a_client_needs_the_standard_library_only() -> None:
+    """To build what it sends and to read what comes: no torch, no validation, no server."""
+    program = (
+        "import sys, radixchat.server.event_reader, radixchat.server.wire_client_events\n"
+        "import radixchat.server.wire_session\n"
+        "print(*{name.split('.')[0] for name in sys.modules} - set(sys.stdlib_module_names))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    foreign = {"torch", "numpy", "pydantic", "starlette", "websockets", "sqlite_utils", "uvicorn"}
+    assert "radixchat" in ran.stdout.split()
+    assert not foreign & set(ran.stdout.split())
