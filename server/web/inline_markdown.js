@@ -28,7 +28,8 @@ export function safeAddress(text) {
   if (!/^https?:\/\//i.test(text) || /[\s<>"\\^`{|}]/.test(text)) return null;
   try {
     const url = new URL(text);
-    return url.protocol === "http:" || url.protocol === "https:" ? url.href : null;
+    const isPlain = url.username === "" && url.password === "";
+    return isPlain && (url.protocol === "http:" || url.protocol === "https:") ? url.href : null;
   } catch {
     return null;
   }
