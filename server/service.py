@@ -30,6 +30,7 @@ from radixchat.server.protocol import (
     SearchHit,
     TreeMessage,
 )
+from radixchat.server.reopening import reopen
 from radixchat.server.response import NEVER, LiveResponse
 from radixchat.server.rows import IN_PROGRESS, NO_METADATA
 from radixchat.server.store_conversation import LOCKED_RETRY_MS
@@ -59,6 +60,7 @@ class ChatService:
         self.host = host
         self._store = host.store
         self.namespace = namespace
+        self._continuing: dict[str, asyncio.Task[LiveResponse]] = {}
         self._acceptance = Acceptance(host, principal, namespace)
         self._cache = CacheView(host, namespace)
 
@@ -99,9 +101,7 @@ class ChatService:
 
     async def resolve_conversation(self, id_or_prefix: str) -> str:
         """The full id. Raises ConversationNotFound, saying whether none or several match."""
-        return await self.host.database(
-            self._store.resolve, id_or_prefix, principal=self.principal
-        )
+        return await self.host.database(self._store.resolve, id_or_prefix, principal=self.principal)
 
     async def update_conversation(
         self,
@@ -260,10 +260,17 @@ class ChatService:
         if live is not None:
             await self.response(response)  # whose it is
             return live
-        row = await self.host.database(
-            self._store.reopen_response, response, principal=self.principal
-        )
-        return await self._acceptance.resume(row, detach_s)
+        continuing = self._continuing.get(response)
+        if continuing is None:
+            # A task of its own: one who leaves meanwhile must not leave it open, with nobody's work
+            # behind it; and two who come at the same time go on with one answer.
+            continuing = asyncio.create_task(
+                reopen(self.host, self.principal, self._acceptance, response, detach_s)
+            )
+            self._continuing[response] = continuing
+            self.host.beginning.add(continuing)
+            continuing.add_done_callback(functools.partial(self._continued, response))
+        return await asyncio.shield(continuing)
 
     async def cancel(self, response: str) -> None:
         """End a running response; its events then end with status "incomplete"."""
@@ -362,6 +369,12 @@ class ChatService:
         finally:
             response.cancel()
             await asyncio.wait({response.task})
+
+    def _continued(self, response: str, continuing: asyncio.Task[LiveResponse]) -> None:
+        del self._continuing[response]
+        self.host.beginning.discard(continuing)
+        if not continuing.cancelled():
+            continuing.exception()  # whoever asked is told; it may be that nobody waits any more
 
     async def _path(self, conversation: str) -> Conversation:
         return await self.host.database(load_path, self._store, self.principal, conversation)

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from radixchat.tests.server.sockets import TERMINAL, Client, Event, Server, text_of
+from radixchat.tests.server.sockets import TERMINAL, Address, Client, Event, text_of
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class InterruptedReader:
     one after the last cut is left alone.
     """
 
-    server: Server
+    server: Address
     ask: dict[str, Any]
     cuts: list[int]
     response: str | None = None
@@ -36,16 +36,19 @@ class InterruptedReader:
     async def read(self) -> str:
         """The answer's text, once its end has come; held to what the terminal event says."""
         for cut in [*self.cuts, None]:
-            async with self.server.client() as client:
-                await self._connection(client, cut)
+            await self.connect(cut)
             if self.ends:
                 break
         assert len(self.ends) == 1, "one end"
         assert self.text == text_of(self.ends[0]), "what came is what was answered"
         return self.text
 
-    async def _connection(self, client: Client, cut: int | None) -> None:
-        """Read until the end or the cut."""
+    async def connect(self, cut: int | None = None) -> None:
+        """Read over one connection, until the end or the cut."""
+        async with self.server.client() as client:
+            await self._read(client, cut)
+
+    async def _read(self, client: Client, cut: int | None) -> None:
         if self.response is None:
             await client.send("response.create", **self.ask)
         else:

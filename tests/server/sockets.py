@@ -35,12 +35,10 @@ PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """One that serves; url: of its WebSocket."""
+class Address:
+    """Where a WebSocket is served."""
 
     url: str
-    edge: Edge
-    host: ChatHost
 
     @asynccontextmanager
     async def client(self, *, hello: bool = True, **options: Any) -> AsyncIterator[Client]:
@@ -53,6 +51,14 @@ class Server:
             if hello:
                 client.hello = await client.next("server.hello")
             yield client
+
+
+@dataclass(frozen=True, slots=True)
+class Server(Address):
+    """A server in this process."""
+
+    edge: Edge
+    host: ChatHost
 
 
 @asynccontextmanager
@@ -68,9 +74,8 @@ async def open_server(
     try:
         async with open_host(replace(local, threads=1)) as host:
             edge.open(host, authenticator(host, settings))
-            url = url_of(settings, sockets).replace("http", "ws", 1) + "/v1/responses"
             try:
-                yield Server(url, edge, host)
+                yield Server(socket_url(url_of(settings, sockets)), edge, host)
             finally:
                 edge.departure.drain(0)
                 edge.departure.close()
@@ -78,6 +83,11 @@ async def open_server(
                 await listener.stop()
     finally:
         await listener.stop()
+
+
+def socket_url(url: str) -> str:
+    """The WebSocket of the server at an address of HTTP."""
+    return url.replace("http", "ws", 1) + "/v1/responses"
 
 
 def serve_sockets(

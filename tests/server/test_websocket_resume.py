@@ -176,7 +176,7 @@ async def _cut_in(phase: str, server: Server, client: Client, ask: dict[str, Any
         for _ in range(1 if phase == "first token" else 20):
             await client.next("response.output_text.delta")
         await client.hang_up()
-    return max(e["sequence_number"] for e in client.seen if "sequence_number" in e)
+    return max(int(e["sequence_number"]) for e in client.seen if "sequence_number" in e)
 
 
 def test_an_answer_that_has_ended_is_told_to_the_end(settings: LocalSettings) -> None:
