@@ -1,7 +1,7 @@
 """The one app: every route and socket, and what stands before them.
 
     RequestWatch → Doorway (Host, Origin) → CORS for allowed pages → Gate (key, share, draining)
-      → BoundedBody → routes
+      → LastWord → BoundedBody → routes
 
 Owns the assembly and its order. A module of routes has a ROUTES tuple of starlette's Route and
 WebSocketRoute; its endpoints find everything by `edge.py`, and raise ApiError or RadixChatError for
@@ -33,6 +33,7 @@ from radixchat.server.edge import Edge
 from radixchat.server.error_response import HANDLERS
 from radixchat.server.gate import Gate
 from radixchat.server.keys import authenticator
+from radixchat.server.last_word import LastWord
 from radixchat.server.origin import Doorway
 from radixchat.server.request_watch import RequestWatch
 from radixchat.server.serve_settings import ServeSettings
@@ -66,8 +67,10 @@ def app_of(edge: Edge) -> Starlette:
                 allow_methods=["*"],
                 allow_headers=["*"],
                 expose_headers=_HEADERS_FOR_PAGES,
+                allow_private_network=True,
             ),
             Middleware(Gate, edge=edge),
+            Middleware(LastWord, departure=edge.departure, metrics=metrics),
             Middleware(BoundedBody, limits=settings.limits, metrics=metrics),
         ],
         exception_handlers=HANDLERS,

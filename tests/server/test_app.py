@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
+from websockets.typing import Subprotocol
 
 from radixchat.server.app import app_of, create_app
 from radixchat.server.edge import Edge
@@ -205,7 +206,10 @@ def test_a_key_in_a_subprotocol_is_not_sent_back(settings: LocalSettings) -> Non
         bearer = "radixchat.bearer." + base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
         url = site.url.replace("http", "ws", 1) + "/v1/responses"
         async with connect(
-            url, subprotocols=["radixchat.v1", bearer], compression=None, proxy=None
+            url,
+            subprotocols=[Subprotocol(name) for name in ("radixchat.v1", bearer)],
+            compression=None,
+            proxy=None,
         ) as socket:
             assert socket.subprotocol == "radixchat.v1"
             assert socket.response is not None
@@ -243,7 +247,7 @@ def test_shares_over_http(settings: LocalSettings) -> None:
 
     async def body(site: Site, _: list[dict[str, str]]) -> None:
         response = await site.call("POST", "/v1/responses", ASKED)
-        for _ in range(3):
+        for _again in range(3):
             await site.call("GET", f"/v1/responses/{response['id']}")
             await site.call("POST", "/v1/conversations", {})
         refused = await site.http.post("/v1/chat/completions", json={})

@@ -18,6 +18,7 @@ import pytest
 from websockets.asyncio.client import connect as async_connect
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
 from radixchat.server.app import app_of
 from radixchat.server.edge import Edge
@@ -53,6 +54,7 @@ class Reader:
         self._thread = threading.Thread(target=self._read, args=(server.url, body))
         self._thread.start()
         assert self._begun.wait(30), "no answer has begun"
+        assert self.events, "the answer is none"
 
     @property
     def response(self) -> str:
@@ -78,6 +80,7 @@ class Reader:
                     self.events.append(json.loads(line.removeprefix("data: ")))
                     if self.events[-1]["type"] == "response.output_text.delta":
                         self._begun.set()
+            self._begun.set()
 
 
 def status(server: ServerProcess, path: str) -> int:
@@ -87,7 +90,9 @@ def status(server: ServerProcess, path: str) -> int:
 def last_words(server: ServerProcess) -> Iterator[dict[str, object]]:
     """What a WebSocket that says hello is told, until it is closed with 1012."""
     url = server.url.replace("http", "ws", 1) + "/v1/responses"
-    with connect(url, subprotocols=["radixchat.v1"], compression=None, proxy=None) as client:  # type: ignore[list-item]
+    with connect(
+        url, subprotocols=[Subprotocol("radixchat.v1")], compression=None, proxy=None
+    ) as client:
         with contextlib.suppress(ConnectionClosed):
             while True:
                 yield json.loads(client.recv(timeout=30))
