@@ -6,12 +6,15 @@ one: what users wait for is tokens, so the gaps are per token.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Protocol
 
 from radixchat.bench.serve_load import Message
+
+# No step of any model is as short; a server that writes several tokens at once is as quick.
+TOGETHER_SECONDS = 0.001
 
 
 class AskFailed(Exception):
@@ -62,29 +65,35 @@ class Answer:
     def gaps(self, tokens: int) -> list[float]:
         """Seconds between its tokens, one fewer than there are.
 
-        A piece with several tokens is counted as so many equal gaps; what a piece has is its share
-        of the characters, where pieces and tokens are not as many.
+        Tokens that came together, in one piece or in several at once, are so many equal gaps. What
+        a piece has is its share of the characters, where pieces and tokens are not as many.
         """
-        ends = [round(share * tokens) for share in self._shares()]
-        if len(self.pieces) == tokens:
-            ends = list(range(1, tokens + 1))
-        gaps = [0.0] * max(0, ends[0] - 1)
-        waited = 0.0
-        for (before, after), (left, right) in zip(
-            pairwise(moment for moment, _ in self.pieces), pairwise(ends), strict=True
-        ):
-            waited += after - before
-            if right > max(left, 1):
-                count = right - max(left, 1)
-                gaps += [waited / count] * count
-                waited = 0.0
+        gaps: list[float] = []
+        arrived = waited = 0.0
+        known = 0
+        for moment, count in self._arrivals(tokens):
+            waited += moment - arrived if known else 0.0
+            arrived = moment
+            if count > known:
+                new = count - known if known else count - 1
+                gaps += [waited / new] * new if new else []
+                known, waited = count, 0.0
         if gaps:
             gaps[-1] += waited
         return gaps
 
-    def _shares(self) -> list[float]:
+    def _arrivals(self, tokens: int) -> Iterator[tuple[float, int]]:
+        """When something came, and how many tokens there were then; the first has one at least."""
+        is_even = len(self.pieces) == tokens
         sizes = list(accumulate(len(text) for _, text in self.pieces))
-        return [size / sizes[-1] for size in sizes]
+        began, last = self.pieces[0][0], 0
+        for index, (moment, _) in enumerate(self.pieces):
+            if moment - began > TOGETHER_SECONDS:
+                yield began, last
+                began = moment
+            share = round(sizes[index] / sizes[-1] * tokens)
+            last = max(1, index + 1 if is_even else share)
+        yield began, last
 
 
 class Client(Protocol):

@@ -27,6 +27,12 @@ def test_a_piece_of_several_tokens_is_so_many_gaps() -> None:
     assert answer((2.0, "aaaa"), (3.0, "bb")).gaps(3) == [0.0, 1.0]
 
 
+def test_pieces_that_come_at_once_are_like_one() -> None:
+    """A server may write its tokens one by one and send them together."""
+    assert answer((2.0, "a"), (5.0, "b"), (5.0004, "c"), (5.0008, "d")).gaps(4) == [1.0] * 3
+    assert answer((2.0, "a"), (2.0005, "b"), (3.0, "c")).gaps(3) == [0.0, 1.0]
+
+
 def test_a_piece_that_is_part_of_a_token() -> None:
     """What it took is added to the gap that follows, or to the last one."""
     assert answer((2.0, "aaaa"), (3.0, "b"), (5.0, "cccc")).gaps(2) == [3.0]
