@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from radixchat.engine.errors import RadixChatError
@@ -49,6 +49,12 @@ async def not_routed(request: Request, error: Exception) -> Response:
     return response
 
 
+async def gone(request: Request, error: Exception) -> Response:
+    """The client left before its body was there: nobody reads this, but it is counted."""
+    left = ApiError(400, "client_disconnected", "the connection ended before the body")
+    return error_response(left, edge_of(request).metrics)
+
+
 async def failed(request: Request, error: Exception) -> Response:
     """A bug. Whoever runs the app logs its traceback; the client learns that it was not theirs."""
     bug = ApiError(500, "server_error", "the server failed at this request; its log says how")
@@ -59,5 +65,6 @@ HANDLERS: Mapping[type[Exception], Callable[[Request, Exception], Awaitable[Resp
     ApiError: refused,
     RadixChatError: refused,
     HTTPException: not_routed,
+    ClientDisconnect: gone,
     Exception: failed,
 }
