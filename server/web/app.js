@@ -107,7 +107,7 @@ function showConversation() {
   document.title = conversation === null ? "radixchat" : `${title} · radixchat`;
   byId("more").hidden = conversation === null;
   byId("welcome").hidden = chat.entries.length > 0;
-  if (conversation !== null && addressed() !== conversation.id) {
+  if (conversation !== null && addressed()[0] !== conversation.id) {
     history.replaceState(null, "", `#${conversation.id}`);
   }
   list.show(conversation?.id ?? null);
@@ -115,7 +115,6 @@ function showConversation() {
 }
 
 function showAnswer() {
-  transcript.show();
   composer.setRunning(chat.isBusy);
   showCache();
   attempt(() => cache.poll());
@@ -157,9 +156,10 @@ async function say(text) {
   }
 }
 
-/** The conversation that the address names; null: a new one. */
+/** [conversation, message] that the address names; null: a new one, none. */
 function addressed() {
-  return location.hash.length > 1 ? decodeURIComponent(location.hash.slice(1)) : null;
+  const [id, message] = location.hash.slice(1).split("/");
+  return [id || null, message ?? null];
 }
 
 function go(id) {
@@ -169,12 +169,13 @@ function go(id) {
 }
 
 async function showAddressed() {
-  const id = addressed();
+  const [id, message] = addressed();
   for (const drawer of drawers) drawer.dismiss();
   notices.clear();
   try {
     if (id === null) chat.showNew();
     else await chat.show(id);
+    if (message !== null && transcript.reveal(message)) return;
   } catch (error) {
     if (error instanceof Refused && error.details.code?.endsWith("not_found")) go(null);
     report(error);
@@ -200,9 +201,10 @@ function report(error) {
 async function askForKey() {
   const dialog = byId("key-dialog");
   if (dialog.open) return;
-  byId("key-reason").hidden = false;
+  byId("key-wrong").hidden = storedKey() === null;
   const values = await ask(dialog);
-  if (values !== null) storeKey(values.key.trim(), values.onDevice);
+  if (values === null) return;
+  storeKey(values.key.trim(), values.onDevice);
   connection.connect();
 }
 

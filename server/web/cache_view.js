@@ -6,6 +6,7 @@ import { element, shape } from "./dom.js";
 import { explainMiss, number } from "./miss.js";
 import { TreeView } from "./tree_view.js";
 
+const LEAST_MS = 500;
 const BUSY_MS = 1500;
 const IDLE_MS = 8000;
 
@@ -15,6 +16,7 @@ export class CacheView {
   #tree;
   #timer = 0;
   #asks = 0;
+  #askedAt = -LEAST_MS;
 
   constructor(root, chat, isVisible) {
     Object.assign(this, { chat, isVisible });
@@ -43,10 +45,16 @@ export class CacheView {
     this.#turn.replaceChildren(...nodes);
   }
 
-  /** Asks for the tree now, and then again and again while somebody can see it. */
+  /** Asks for the tree, soon if not now, and then again and again while somebody can see it. */
   async poll() {
     clearTimeout(this.#timer);
     if (document.hidden || !this.isVisible() || this.chat.connection.hello === null) return;
+    const wait = this.#askedAt + LEAST_MS - performance.now();
+    if (wait > 0) {
+      this.#timer = setTimeout(() => this.#again(), wait);
+      return;
+    }
+    this.#askedAt = performance.now();
     this.#asks += 1;
     const asked = this.#asks;
     try {

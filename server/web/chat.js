@@ -148,7 +148,7 @@ export class Chat {
       if (loaded.path.at(-1)?.responses.includes(cut.response)) this.#adopt(loaded, cut.response, true);
     }
     this.on.conversation();
-    await Promise.all([this.#watch(id), this.inspect()]);
+    this.#quietly(Promise.all([this.#watch(id), this.inspect()]));
   }
 
   async #load(id) {

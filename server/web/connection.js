@@ -85,6 +85,10 @@ export class Connection {
 
   #receive(event) {
     this.#received = Date.now();
+    if (event.type === "auth_required") {
+      this.#closed(3000, "key");
+      return;
+    }
     if (event.type === "server.hello") this.#greeted(event);
     if (event.type.startsWith("response.")) this.#attempt = 0;
     if (event.type === "error") {

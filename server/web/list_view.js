@@ -81,7 +81,7 @@ export class ListView {
   }
 }
 
-function found({ conversation, title, role, snippet }) {
+function found({ conversation, message, title, role, snippet }) {
   // The server marks what was found; the marks become elements, the rest stays text.
   const parts = snippet
     .split(/(«[^»]*»)/)
@@ -91,7 +91,7 @@ function found({ conversation, title, role, snippet }) {
     {},
     element(
       "a",
-      { href: `#${conversation}` },
+      { href: `#${conversation}/${message}` },
       element("span", { class: "title" }, title || "Untitled"),
       element("span", { class: "snippet" }, role === "user" ? "You: " : "", ...parts),
     ),

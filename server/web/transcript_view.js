@@ -59,6 +59,18 @@ export class TranscriptView {
     this.jump.hidden = true;
   }
 
+  /** Brings a message of the path to where it is seen; false: it is on another branch. */
+  reveal(id) {
+    const at = this.chat.entries.findIndex(({ message }) => message?.id === id);
+    if (at < 0) return false;
+    const { node } = this.#views[at];
+    this.#isFollowing = false;
+    node.tabIndex = -1;
+    node.focus({ preventScroll: true });
+    node.scrollIntoView({ block: "center" });
+    return true;
+  }
+
   /** Opens the last message of the user for editing; false: there is none. */
   editLast() {
     const at = this.chat.entries.findLastIndex(({ message }) => message?.role === "user" && message.id);

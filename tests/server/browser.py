@@ -9,7 +9,6 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -106,10 +105,3 @@ async def idle(page: Page) -> None:
     """Until no answer runs here and what ended is shown as the server has it."""
     await expect(page.locator(".send.stop")).to_have_count(0)
     await expect(page.locator(".message.busy")).to_have_count(0)
-
-
-async def shoot(page: Page, folder: Path | None, name: str) -> None:
-    """A picture for people, where somebody wants to have pictures."""
-    if folder is not None:
-        await page.wait_for_timeout(300)
-        await page.screenshot(path=folder / f"{name}.png")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Locator, Page, expect
 
 from radixchat.server.local import LocalSettings
 from radixchat.server.serve_settings import ServeSettings
@@ -42,7 +42,7 @@ async def length(page: Page, tokens: int) -> None:
     await page.get_by_role("button", name="Save", exact=True).click()
 
 
-def messages(page: Page, role: str = "") -> Any:
+def messages(page: Page, role: str = "") -> Locator:
     return page.locator(f".message{role and f'.{role}'}")
 
 
