@@ -224,7 +224,7 @@ class ResponseStore:
 
         Its answer so far is what it has `saved` again, and no message; the tip returns to the
         question where nothing was said since. Raises ResponseNotFound; InvalidRequest where it did
-        not end so; ConversationLocked where another one of its conversation is running.
+        not end so; ConversationLocked while it, or another one of its conversation, is running.
         """
         self.recover()
         with self._file.explained():

@@ -88,13 +88,13 @@ def reopen(db: Database, row: ResponseRow, owner: str) -> ResponseRow:
     The tip returns to the question where nothing was said since. Raises as
     Store.reopen_response does.
     """
+    conversation = find_conversation(db, row.conversation, row.principal)
+    require_idle(conversation)
     if (row.status, row.reason) != ("incomplete", "server_shutdown"):
         how = row.status + (f" ({row.reason})" if row.reason else "")
         raise InvalidRequest(
             f"response {row.id} is {how}; only what a server's end cut short can be continued"
         )
-    conversation = find_conversation(db, row.conversation, row.principal)
-    require_idle(conversation)
     saved = Answer("", ())
     if row.answer is not None:
         answer = find_path(db, row.answer, row.principal)[-1]

@@ -87,17 +87,7 @@ def test_the_last_response_and_the_one_on_the_path(store: Store) -> None:
 def test_another_principal_is_not_compared_with(store: Store) -> None:
     """Equal words of somebody else's are one message, and still nobody else's business."""
     theirs = store.create_conversation(principal="ada")
-    asked = NewMessage("Hi", (1, 2))
-    begun = store.begin_response(
-        conversation=theirs,
-        expected_tip=None,
-        parent=None,
-        user=asked,
-        options={},
-        render_hash="r",
-        principal="ada",
-    )
-    finish(store, begun.id, "Hello")
+    say(store, theirs, principal="ada")
     conversation = store.create_conversation(principal="local")
     assert store.conversation(theirs, principal="ada").tip == say(store, conversation)
     (comparison,) = compared(store, conversation)

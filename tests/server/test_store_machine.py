@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -101,7 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
         expected = self.expected[conversation]
         parent = load(self.store, conversation).messages[:length]
         ids = tuple(text.encode())
-        changes = {"parent": parent[-1].id if parent else None}
+        changes: dict[str, Any] = {"parent": parent[-1].id if parent else None}
         if expected.running:
             with pytest.raises(ConversationLocked):
                 begin(self.store, conversation, text, ids, **changes)
