@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -46,8 +47,8 @@ class Address:
         subprotocols = [Subprotocol(SUBPROTOCOL)] if hello else None
         async with connect(
             self.url, subprotocols=subprotocols, compression=None, proxy=None, **options
-        ) as socket:
-            client = Client(socket)
+        ) as connection:
+            client = Client(connection)
             if hello:
                 client.hello = await client.next("server.hello")
             yield client
@@ -63,11 +64,16 @@ class Server(Address):
 
 @asynccontextmanager
 async def open_server(
-    local: LocalSettings, settings: ServeSettings | None = None
+    local: LocalSettings,
+    settings: ServeSettings | None = None,
+    prepare: Callable[[list[socket.socket]], list[socket.socket]] = list,
 ) -> AsyncIterator[Server]:
-    """A server that listens; left as `serve` leaves one, without its waiting."""
+    """A server that listens; left as `serve` leaves one, without its waiting.
+
+    prepare: what is to be done to its listening sockets.
+    """
     settings = settings or ServeSettings(port=0)
-    sockets = bind(settings)
+    sockets = prepare(bind(settings))
     edge = Edge(settings)
     listener = Listener(app_of(edge), settings, sockets)
     await listener.start()
@@ -107,8 +113,8 @@ def serve_sockets(
 class Client:
     """A client over a socket: sends events, keeps what comes until somebody wants it."""
 
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
+    def __init__(self, connection: ClientConnection) -> None:
+        self.socket = connection
         self.hello: Event = {}
         self.seen: list[Event] = []
         self._kept: list[Event] = []
