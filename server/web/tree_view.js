@@ -112,9 +112,12 @@ function summaryOf(tree, { bars, rows }) {
   const path = bars.filter(({ node }) => node.onPath);
   const tokens = path.reduce((sum, { node }) => sum + node.tokens, 0);
   const branches = rows === 1 ? "one branch" : `${number(rows)} branches`;
-  const nodes = bars.length === 1 ? "One node" : `${number(bars.length)} nodes`;
   const mine =
-    path.length === 0 ? "" : ` This conversation is lit: ${number(tokens)} tokens in ${number(path.length)} of them.`;
+    path.length === 0 ? "" : ` This conversation is lit: ${number(tokens)} tokens in ${counted(path.length)}.`;
   const more = tree.leftOut > 0 ? ` ${number(tree.leftOut)} older nodes are not shown.` : "";
-  return `${nodes} in ${branches}.${mine}${more}`;
+  return `The cache has ${counted(bars.length)} in ${branches}.${mine}${more}`;
+}
+
+function counted(nodes) {
+  return nodes === 1 ? "one node" : `${number(nodes)} nodes`;
 }

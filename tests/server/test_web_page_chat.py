@@ -263,6 +263,7 @@ def test_two_pages_of_one_conversation_show_the_same(local: LocalSettings) -> No
         browse(body, local)
 
 
+@pytest.mark.slow
 def test_a_refused_turn_gives_the_text_back(local: LocalSettings) -> None:
     """A message that is too long is not lost: the reason is said and it can be written anew."""
 
@@ -283,6 +284,7 @@ def test_a_refused_turn_gives_the_text_back(local: LocalSettings) -> None:
     browse(body, local)
 
 
+@pytest.mark.slow
 def test_what_is_typed_is_computed_before_it_is_sent(local: LocalSettings) -> None:
     """The page says so, and the turn finds it in the cache."""
 

@@ -108,6 +108,7 @@ def test_a_phone_shows_everything_within_its_width(local: LocalSettings) -> None
     browse(body, local, viewport=PHONE, has_touch=True)
 
 
+@pytest.mark.slow
 def test_the_keyboard_is_enough(local: LocalSettings) -> None:
     """Enter, Shift-Enter, Up, Esc and Ctrl-K; arrows walk the list; the focus can be seen."""
 
@@ -150,6 +151,7 @@ def test_the_keyboard_is_enough(local: LocalSettings) -> None:
     browse(body, local)
 
 
+@pytest.mark.slow
 def test_a_screen_reader_is_told_of_answers_not_of_tokens(local: LocalSettings) -> None:
     """One message at the start and one at the end; every control has a name, every part a role."""
 
@@ -189,6 +191,7 @@ def test_a_screen_reader_is_told_of_answers_not_of_tokens(local: LocalSettings) 
     browse(body, local, viewport={"width": 1280, "height": 800})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read_in_the_dark_and_in_the_light(local: LocalSettings, scheme: str) -> None:
     """Every text has a contrast of 4.5 to what is behind it, as WCAG asks."""
@@ -202,6 +205,7 @@ def test_text_can_be_read_in_the_dark_and_in_the_light(local: LocalSettings, sch
     browse(body, local, color_scheme=scheme, viewport={"width": 1280, "height": 800})
 
 
+@pytest.mark.slow
 def test_a_key_is_asked_for_where_one_is_needed(local: LocalSettings) -> None:
     """A wrong one is asked for again; the right one is kept for the tab, and in no address."""
 
