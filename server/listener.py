@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import Iterator, Sequence
 
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp
 
 from radixchat.engine.errors import ConfigError
 from radixchat.server.bounded_head import bounded_head
+from radixchat.server.limits import Limits
 from radixchat.server.origin import is_this_machine
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.server.socket_protocol import SocketProtocol
@@ -27,6 +29,8 @@ _KEEP_ALIVE_SECONDS = 75
 # What a connection gets to send its last bytes when everything is being closed.
 _LAST_SECONDS = 2
 _LOOK_SECONDS = 0.02
+# Connections over HTTP, the model, the database.
+_OTHER_FILES = 1024
 
 
 def resolve(settings: ServeSettings) -> list[tuple[socket.AddressFamily, str]]:
@@ -85,6 +89,19 @@ def url_of(settings: ServeSettings, sockets: Sequence[socket.socket]) -> str:
     return f"{settings.scheme}://{host}:{port}"
 
 
+def make_room(limits: Limits) -> None:
+    """Let the process have as many files open as there may be sockets, if the system does.
+
+    Linux starts programs with 1,024, and an accept that fails takes the listener with it.
+    """
+    wanted = 2 * limits.max_sockets + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class Listener(uvicorn.Server):
     """uvicorn over bound sockets, started and stopped by us; signals are not its business."""
 
@@ -105,7 +122,7 @@ class Listener(uvicorn.Server):
                 ws_per_message_deflate=False,
                 lifespan="off",
                 log_config=None,
-                log_level="warning",
+                log_level="error",  # a warning would be a line for every scan of the port
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,

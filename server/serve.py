@@ -24,7 +24,7 @@ from radixchat.server.edge import Edge
 from radixchat.server.host import ChatHost
 from radixchat.server.key_file import count_keys
 from radixchat.server.keys import authenticator, require_key
-from radixchat.server.listener import Listener, bind, url_of
+from radixchat.server.listener import Listener, bind, make_room, url_of
 from radixchat.server.local import LocalSettings, open_host
 from radixchat.server.log_format import log_event
 from radixchat.server.serve_settings import ServeSettings
@@ -61,6 +61,7 @@ async def serve(
     announce is called once the model is loaded. Raises ModelLoadError, ConfigError or StoreError
     before that.
     """
+    make_room(settings.limits)
     edge = Edge(settings)
     listener = Listener(app_of(edge), settings, sockets)
     with Signals() as signals:

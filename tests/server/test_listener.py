@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import AsyncIterator
 
@@ -14,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from radixchat.engine.errors import ConfigError
 from radixchat.server.limits import Limits
-from radixchat.server.listener import Listener, bind, is_local, resolve, url_of
+from radixchat.server.listener import Listener, bind, is_local, make_room, resolve, url_of
 from radixchat.server.serve_settings import ServeSettings
 
 ASKED = b"GET /where HTTP/1.1\r\nhost: localhost\r\n"
@@ -178,3 +179,16 @@ def test_addresses_of_this_machine() -> None:
         assert url_of(settings, sockets) == f"http://{name}:{port}"
         for bound in sockets:
             bound.close()
+
+
+def test_there_is_room_for_all_sockets() -> None:
+    """A process may have more files open than sockets are allowed, where the system lets it."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        make_room(Limits(max_sockets=300))
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1624
+        make_room(Limits(max_sockets=1))  # never less than there was
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 1624
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
