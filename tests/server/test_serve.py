@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import json
 import signal
+import socket
 import stat
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -29,7 +31,13 @@ from radixchat.server.serve import FAILED, serve_until_told
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.server.signals import Signals
 from radixchat.server.store import Store
-from radixchat.tests.server.server_process import ServerProcess, command, serving
+from radixchat.tests.server.server_process import (
+    COMMAND,
+    ServerProcess,
+    command,
+    environment,
+    serving,
+)
 from radixchat.tests.server.sites import break_down
 from radixchat.tests.tiny_model import endless_model_directory
 
@@ -122,6 +130,7 @@ def test_from_start_to_end(endless: Path, tmp_path: Path) -> None:
     assert files == {"sessions.db": 0o600}, "the log was written back, and nothing else is left"
 
 
+@pytest.mark.slow
 def test_running_answers_finish(endless: Path, tmp_path: Path) -> None:
     """Told to leave: not ready with the listener open, sockets are told, what runs ends as ever."""
     with serving(endless, tmp_path) as server:
@@ -233,3 +242,30 @@ def test_an_engine_that_fails_ends_the_server(settings: LocalSettings) -> None:
             return code
 
     assert asyncio.run(main()) == FAILED
+
+
+@pytest.mark.slow
+def test_told_to_leave_while_it_loads(endless: Path, tmp_path: Path) -> None:
+    """Nothing was promised to anybody yet: it ends at once, and says nothing."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "-m", str(endless), "--port", str(port)],
+        env=environment(tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.005)
+        process.send_signal(signal.SIGTERM)
+        out, error = process.communicate(timeout=30)
+    # Or it had begun to serve at this very moment, and left as it should.
+    assert process.returncode in (128 + signal.SIGTERM, 0)
+    assert out == "" or process.returncode == 0
+    assert "Traceback" not in error
