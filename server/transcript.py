@@ -10,7 +10,6 @@ Takes the open database. Knows no file.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -29,6 +28,7 @@ from radixchat.server.store_conversation import check_metadata
 from radixchat.server.transcript_id import import_id
 
 VERSION = 1
+_YEAR_10000 = 253_402_300_800.0
 _RESPONSE_ID = re.compile("resp_[0-9A-Z]{26}")
 
 
@@ -159,8 +159,13 @@ def _parse(text: str) -> Transcript:
     times += [
         at for response in saved.responses for at in (response.created_at, response.updated_at)
     ]
-    if not all(map(math.isfinite, times)):
-        _refuse("a time is no number")
+    if not all(0 <= at < _YEAR_10000 for at in times):
+        _refuse("a time is none")
+    numbers = [response.sequence for response in saved.responses]
+    for message in saved.messages:
+        numbers += [message.left_out.messages, message.left_out.tokens]
+    if not all(0 <= number < 2**31 for number in numbers):
+        _refuse("a number is out of range")
     return saved
 
 
