@@ -118,6 +118,11 @@ def test_a_conversation_on_the_page(local: LocalSettings) -> None:
         await expect(messages(page).nth(3).get_by_role("group")).to_have_accessible_name(
             "Version 2 of 2"
         )
+        await act(page, "user", 1, "Later version")
+        await expect(messages(page).nth(2)).to_contain_text("And why not?")
+        await act(page, "user", 1, "Earlier version")
+        await expect(messages(page).nth(2)).to_contain_text("And why?")
+        await expect(messages(page)).to_have_count(4)
         await expect(page.locator("#cache svg[role=img] .link")).to_have_count(2)
 
         await act(page, "assistant", 0, "Fork from here")
@@ -192,14 +197,17 @@ def test_a_lost_socket_costs_nothing(local: LocalSettings) -> None:
             line_to(int(site_of(server).split(":")[2].strip("/"))) as line,
             open_page(f"http://127.0.0.1:{line.port}/", allowed=DOWN) as page,
         ):
-            await length(page, 300)
+            await length(page, 600)
             await say(page, "Hello")
             await writing(page, 1)
             for _ in range(5):
                 line.cut()
                 await page.wait_for_timeout(300)
+                before = await writing(page, 1)
                 await page.evaluate("dispatchEvent(new Event('online'))")
-                await page.wait_for_timeout(100)
+                await page.wait_for_timeout(300)
+                assert len(await writing(page, 1)) > len(before)
+                assert await page.locator(".send.stop").count() == 1, "there is no more to come"
             await idle(page)
             await expect(messages(page)).to_have_count(2)
             path = await tree(server)
