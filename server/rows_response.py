@@ -45,6 +45,15 @@ def find_responses(db: Database, conversation: str) -> list[ResponseRow]:
     return [_response(row) for row in select(db, sql, conversation=conversation)]
 
 
+def find_maker(db: Database, answer: str, principal: str) -> ResponseRow | None:
+    """The principal's first response that made that message."""
+    sql = """
+    SELECT * FROM response WHERE answer = :answer AND principal = :principal ORDER BY rowid LIMIT 1
+    """
+    found = select(db, sql, answer=answer, principal=principal)
+    return _response(found[0]) if found else None
+
+
 def find_begun(db: Database, event_id: str, digest: str, principal: str) -> BegunResponse | None:
     """What that event has begun within 24 hours.
 

@@ -17,7 +17,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from radixchat.engine.errors import ConversationNotFound, InvalidRequest, StoreError
-from radixchat.server import rows_conversation, store_conversation, store_removal
+from radixchat.server import (
+    rows_conversation,
+    rows_response,
+    store_conversation,
+    store_removal,
+)
 from radixchat.server.key_store import KeyStore
 from radixchat.server.message import Message, check_text
 from radixchat.server.rows import NO_METADATA, ConversationRow, ForgottenPath, select
@@ -259,9 +264,11 @@ class Store(ResponseStore):
 
     def _path_with_responses(self, conversation: str, principal: str) -> PathWithResponses:
         row = self.conversation(conversation, principal=principal)
-        responses = self.responses_of(conversation, principal=principal)
-        made = {response.answer: response for response in responses if response.answer}
-        return PathWithResponses(row, self.path(row.tip, principal=principal), made)
+        path = self.path(row.tip, principal=principal)
+        with self._file.reading() as db:
+            makers = (rows_response.find_maker(db, m.id, principal) for m in path)
+            made = {maker.answer: maker for maker in makers if maker and maker.answer}
+        return PathWithResponses(row, path, made)
 
     def import_llm_logs(self, path: Path, *, principal: str) -> ImportedLogs:
         """Store the conversations of a `logs.db` of llm, those that are not here already."""
