@@ -37,6 +37,8 @@ from radixchat.server.wire_value import wire_dict
 
 # Responses that one connection may follow at once, however it came to them.
 MAX_FOLLOWED = 64
+# Conversations that are not to be stored and can still be gone on from; then the oldest goes.
+MAX_UNKEPT = 64
 CUT_SHORT = "server_shutdown"
 
 # On whose behalf a response begins: its connection follows it anyway.
@@ -69,8 +71,8 @@ class SocketResponses:
         self._beginning: set[asyncio.Task[LiveResponse | StoredResponse]] = set()
         self._telling: set[asyncio.Task[None]] = set()
         self._watched: set[str] = set()
-        self._connected: set[str] = set()  # conversations that the client is in
-        self._unkept: set[str] = set()  # those that go when the connection does
+        self._connected: set[str] = set()  # listed conversations that the client is in
+        self._unkept: dict[str, None] = {}  # those that go when it does
 
     @property
     def followed(self) -> tuple[str, ...]:
@@ -103,7 +105,8 @@ class SocketResponses:
         if goes_on and isinstance(response, StoredResponse) and response.done.reason == CUT_SHORT:
             response = await self._service.continue_response(event.response_id)
             result = "continued"
-        reader = Reader(event.stream_id, event.event_id)
+        token_ids = bool(event.x and event.x.return_token_ids)
+        reader = Reader(event.stream_id, event.event_id, token_ids=token_ids)
         mode = self._resume(response, reader, event.starting_after)
         self._metrics.resumed(result or mode)
 
@@ -151,11 +154,10 @@ class SocketResponses:
         for begun in beginning:
             if begun.exception() is None:  # nobody reads it: its grace begins
                 begun.result().subscribe().close()
-        for conversation in self._connected - self._unkept:
+        for conversation in self._connected:
             self._service.observe(conversation, Signal.DISCONNECTED)
-        for conversation in self._unkept:
-            with contextlib.suppress(RadixChatError):  # a server that leaves sweeps it later
-                await self._service.forget(conversation)
+        for conversation in list(self._unkept):
+            await self._forget(conversation)
 
     async def _answer(
         self, asked: ResponseAsk, event: ResponseCreate | ResponseRegenerate, extensions: bool
@@ -211,11 +213,27 @@ class SocketResponses:
         response = await begin
         conversation = response.created.conversation
         if not keep:
-            self._unkept.add(conversation)
-        if conversation not in self._connected:
+            self._unkept.pop(conversation, None)
+            self._unkept[conversation] = None
+            if len(self._unkept) > MAX_UNKEPT:
+                self._spawn(self._make_room())
+        if response.created.listed and conversation not in self._connected:
             self._connected.add(conversation)
             self._service.observe(conversation, Signal.CONNECTED)
         return response
+
+    async def _make_room(self) -> None:
+        """Forget the conversation that was not to be stored and was used least lately."""
+        for conversation in list(self._unkept):
+            with contextlib.suppress(RadixChatError):
+                if (await self._service.conversation(conversation)).running is None:
+                    await self._forget(conversation)
+                    return
+
+    async def _forget(self, conversation: str) -> None:
+        self._unkept.pop(conversation, None)
+        with contextlib.suppress(RadixChatError):  # a server that leaves sweeps it later
+            await self._service.forget(conversation)
 
     def _follow(
         self, response: LiveResponse | StoredResponse, reader: Reader, after: int = -1

@@ -78,5 +78,9 @@ def _encoded(value: Any) -> Any:
 
 
 def wire_json(value: Mapping[str, Any]) -> str:
-    """One frame's text. Raises ValueError of a number that JSON does not have."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    """One frame's text. Raises ValueError of a number that JSON does not have.
+
+    Half of a surrogate pair, which UTF-8 does not have, stays the escape that it came as.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

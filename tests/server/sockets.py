@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import json
 import socket
+import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -191,6 +192,18 @@ class Client:
         self.socket.transport.abort()
         with contextlib.suppress(Exception):
             await self.socket.wait_closed()
+
+
+@asynccontextmanager
+async def held(server: Server) -> AsyncIterator[None]:
+    """The engine does nothing while the block runs."""
+    release = threading.Event()
+    holding = asyncio.ensure_future(server.host.engine.ask(lambda _: release.wait(PATIENCE_S)))
+    try:
+        yield
+    finally:
+        release.set()
+        await holding
 
 
 @contextlib.contextmanager

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from radixchat.server import socket_responses
 from radixchat.server.local import LocalSettings
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.tests.server.sockets import (
@@ -285,6 +288,33 @@ def test_what_is_not_to_be_stored_goes_with_the_socket(settings: LocalSettings) 
             assert (await client.ask("session.list"))["sessions"] == []
 
     with slowed(0.005):
+        serve_sockets(body, settings)
+
+
+def test_only_so_much_is_kept_that_is_not_to_be_stored(
+    settings: LocalSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many on one connection the oldest goes; one that still runs does not."""
+    monkeypatch.setattr(socket_responses, "MAX_UNKEPT", 3)
+
+    async def body(server: Server) -> None:
+        async with server.client() as client:
+            running = await client.begin(
+                store=False, stream_id="long", max_output_tokens=400, x=ENDLESS
+            )
+            short = []
+            for _ in range(5):
+                short.append(await client.begin(store=False, max_output_tokens=2))
+                await client.end(short[-1])
+            gone = await client.ask("response.create", input="x", previous_response_id=short[0])
+            assert gone["error"]["code"] == "previous_response_not_found"
+            await client.end(
+                await client.begin("on", previous_response_id=short[-1], max_output_tokens=2)
+            )
+            await client.send("response.cancel", response_id=running)
+            assert (await client.end(running))["response"]["output"]
+
+    with slowed(0.003):
         serve_sockets(body, settings)
 
 

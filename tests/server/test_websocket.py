@@ -10,7 +10,7 @@ from websockets.exceptions import InvalidStatus
 from radixchat.server.limits import Limits
 from radixchat.server.local import LocalSettings
 from radixchat.server.serve_settings import ServeSettings
-from radixchat.tests.server.sockets import Event, Server, serve_sockets, settled
+from radixchat.tests.server.sockets import Event, Server, held, serve_sockets, settled
 
 SMALL = ServeSettings(port=0, limits=Limits(max_message_bytes=4096))
 
@@ -87,6 +87,8 @@ def test_what_is_wrong_is_told_and_the_socket_stays(settings: LocalSettings) -> 
         async with server.client() as client:
             for text, code in (
                 ("{", "invalid_json"),
+                ('{"type": "ping", "event_id": "\\ud800"}', "invalid_json"),
+                ('{"type": "ping", "t": NaN}', "invalid_value"),
                 ("[]", "invalid_value"),
                 ('{"type": "response.fly", "event_id": "x"}', "invalid_value"),
                 ('{"event_id": "x"}', "missing_required_parameter"),
@@ -249,6 +251,23 @@ def test_an_end_that_is_cut_short_is_told_before_the_close(settings: LocalSettin
             end = await client.end(running)
             assert end["response"]["incomplete_details"]["reason"] == "server_shutdown"
             assert (await client.closed())[0] == 1012
+
+    serve_sockets(body, settings)
+
+
+@pytest.mark.slow
+def test_a_long_silence_is_broken(settings: LocalSettings) -> None:
+    """While an answer is waited for: a heartbeat with its id, to those who know of it."""
+
+    async def body(server: Server) -> None:
+        async with server.client() as client, server.client(hello=False) as plain:
+            async with held(server):
+                response = await client.begin(max_output_tokens=2)
+                await plain.begin(max_output_tokens=2)
+                assert (await client.next("server.heartbeat"))["responses"] == [response]
+            await client.end(response)
+            await plain.next("response.incomplete")
+            assert not any(event["type"].startswith("server.") for event in plain.seen)
 
     serve_sockets(body, settings)
 

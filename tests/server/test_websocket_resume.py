@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,6 +15,7 @@ from radixchat.tests.server.interrupted_reader import InterruptedReader
 from radixchat.tests.server.sockets import (
     Client,
     Server,
+    held,
     held_to_its_numbers,
     serve_sockets,
     settled,
@@ -27,18 +25,6 @@ from radixchat.tests.server.sockets import (
 
 LONG: dict[str, Any] = {"max_output_tokens": 120, "x": {"seed": 7, "ignore_eos": True}}
 PROMPT = "a question of some length, so that its prompt takes more than one step to compute " * 3
-
-
-@asynccontextmanager
-async def held(server: Server) -> AsyncIterator[None]:
-    """The engine does nothing while the block runs."""
-    release = threading.Event()
-    holding = asyncio.ensure_future(server.host.engine.ask(lambda _: release.wait(20)))
-    try:
-        yield
-    finally:
-        release.set()
-        await holding
 
 
 def no_page_is_held(engine: Engine) -> bool:

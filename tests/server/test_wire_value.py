@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,3 +45,10 @@ def test_a_frame_is_compact_and_has_no_infinity() -> None:
     assert wire_json({"a": "é", "b": [1]}) == '{"a":"é","b":[1]}'
     with pytest.raises(ValueError, match="JSON"):
         wire_json({"a": math.inf})
+
+
+def test_half_a_surrogate_pair_is_sent_as_it_came() -> None:
+    """No UTF-8 holds it; as an escape it is what the client sent, and comes out the same."""
+    for text in ("plain", "größer 漢字 🙂", "\ud800 alone", 'a "quoted" \\ \udfff\n'):
+        frame = wire_json({"text": text})
+        assert json.loads(frame.encode()) == {"text": text}
