@@ -9,10 +9,11 @@ import ast
 import re
 from pathlib import Path
 
-from click import Context
+from click import Command, Context
 
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.main import cli
+from radixchat.chat_cli.serve_command import serve
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -43,16 +44,17 @@ def first_line(path: Path) -> str:
     return docstring.splitlines()[0]
 
 
-def chat_help() -> str:
-    """What `radixchat chat --help` prints, at a fixed width."""
+def help_of(command: Command) -> str:
+    """What `radixchat COMMAND --help` prints, at a fixed width."""
     parent = Context(cli, info_name="radixchat", **cli.context_settings)
-    context = Context(chat, info_name="chat", parent=parent, terminal_width=HELP_WIDTH)
-    return "\n".join(line.rstrip() for line in chat.get_help(context).splitlines())
+    context = Context(command, info_name=command.name, parent=parent, terminal_width=HELP_WIDTH)
+    return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
 
 
 def derived(text: str) -> str:
     """README's text with its derived parts as they should be."""
-    for name, content in (("tree", tree()), ("help", chat_help())):
+    blocks = (("tree", tree()), ("help", help_of(chat)), ("serve-help", help_of(serve)))
+    for name, content in blocks:
         block = f"<!-- {name} -->\n```\n{content}\n```\n<!-- /{name} -->"
         pattern = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
         text, found = pattern.subn(block.replace("\\", r"\\"), text)
