@@ -1,7 +1,7 @@
 """The one interface over which the terminal client talks to conversations.
 
 Knows the protocol's values, no engine: the service in this process is imported when it is opened,
-because torch takes more than a second to import.
+because torch takes more than a second to import, and what speaks to a server when there is one.
 """
 
 from __future__ import annotations
@@ -82,8 +82,21 @@ def prepare(settings: ChatSettings, report: Callable[[str], None]) -> None:
     local.prepare(local.LocalSettings(**_of_the_service(settings)), report)
 
 
-def open_client(settings: ChatSettings) -> AbstractAsyncContextManager[ChatClient]:
-    """The service in this process. Entering raises ModelLoadError, ConfigError or StoreError."""
+def open_client(
+    settings: ChatSettings, tell: Callable[[str], None] = lambda _: None
+) -> AbstractAsyncContextManager[ChatClient]:
+    """The server of the settings' URL, or the service in this process.
+
+    tell: is told when the server is lost, and when it is back. Entering raises ServerUnreachable or
+    KeyRefused; or ModelLoadError, ConfigError or StoreError.
+    """
+    if settings.url is not None:
+        from radixchat.chat_cli.answer_request import AnswerRequest
+        from radixchat.chat_cli.async_client import AsyncChatClient
+
+        request = AnswerRequest(token_ids=settings.ids)
+        return AsyncChatClient(settings.url, key=settings.key, request=request, tell=tell)
+
     from radixchat.server import local
 
     return local.open_service(local.LocalSettings(**_of_the_service(settings)))

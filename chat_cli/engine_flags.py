@@ -89,7 +89,7 @@ engine_flags = options(
 )
 """Decorates a command with all that the engine can be told."""
 
-_NAMES = (
+ENGINE_NAMES = (
     "model",
     "page_size",
     "pool_tokens",
@@ -100,6 +100,7 @@ _NAMES = (
     "kv",
     "exact",
 )
+"""The parameters of `engine_flags` that are settings under the same names; `no_cache` is not."""
 
 
 def take_database(values: MutableMapping[str, Any]) -> Path:
@@ -110,7 +111,7 @@ def take_database(values: MutableMapping[str, Any]) -> Path:
 
 def take_engine(values: MutableMapping[str, Any]) -> dict[str, Any]:
     """The engine's settings by their names in LocalSettings, taken out of `values`."""
-    taken = {name: values.pop(name) for name in _NAMES}
+    taken = {name: values.pop(name) for name in ENGINE_NAMES}
     if taken["model"] is None:
         from radixchat.engine.model_store import DEFAULT_MODEL
 

@@ -15,6 +15,7 @@ ERROR = 1
 USAGE = 2
 UNAVAILABLE = 69
 TEMPORARY = 75
+NO_PERMISSION = 77
 HANGUP = 129
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -25,8 +26,9 @@ MEANINGS: Mapping[int, str] = MappingProxyType(
         OK: "every turn was answered",
         ERROR: "a turn was refused or failed, or something else went wrong",
         USAGE: "a flag, a variable or the configuration file is wrong",
-        UNAVAILABLE: "the model is not there or cannot be loaded",
+        UNAVAILABLE: "the model is not there or cannot be loaded; no server answers",
         TEMPORARY: "too busy now, try again later",
+        NO_PERMISSION: "the server refuses the key, or wants one",
         HANGUP: "the terminal went away; the partial answer is kept",
         INTERRUPTED: "stopped by Ctrl-C; the partial answer is kept",
         BROKEN_PIPE: "the reader of the output went away (`| head`)",
@@ -38,6 +40,8 @@ MEANINGS: Mapping[int, str] = MappingProxyType(
 _BY_ERROR_CODE: Mapping[str, int] = MappingProxyType(
     {
         "model_unavailable": UNAVAILABLE,
+        "server_unavailable": UNAVAILABLE,
+        "invalid_api_key": NO_PERMISSION,
         "server_overloaded": TEMPORARY,
         "conversation_locked": TEMPORARY,
         "rate_limit_exceeded": TEMPORARY,

@@ -30,6 +30,7 @@ from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.model_download import find_or_fetch
 from radixchat.chat_cli.paths import database_file, history_file
 from radixchat.chat_cli.script import run_lines, run_question
+from radixchat.chat_cli.server_address import shown_url
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.chat_cli.streams import STDIN, Streams
 from radixchat.chat_cli.tail import show_tail
@@ -49,6 +50,8 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
 
         def work() -> int:
             command = None if question is None else _ask(question, streams)
+            if settings.url is not None:
+                return asyncio.run(_chat(settings, streams, command, interrupts))
             _ensure_model(settings.model, streams)
             # Torch is imported here, and what a first run compiles is compiled here and not beside
             # the event loop: Ctrl-C ends it at once.
@@ -103,8 +106,10 @@ async def _chat(
     settings: ChatSettings, streams: Streams, command: Command | None, interrupts: Interrupts
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
+        # Above an answer that is being drawn there is no room for a note.
+        tell = _tell_nobody if streams.answers_on_screen else streams.notes.note
         with streams.notes.during(_loading(settings)), no_collection():
-            client = await stack.enter_async_context(open_client(settings))
+            client = await stack.enter_async_context(open_client(settings, tell))
         for notice in client.notices:
             streams.notes.note(notice)
         dialogue = Dialogue(client, settings, streams.output, streams.notes, interrupts)
@@ -113,8 +118,9 @@ async def _chat(
             return await run_question(dialogue, command, interrupts)
         if streams.screen is None:
             return await run_lines(dialogue, _lines(streams), interrupts)
+        at = "" if settings.url is None else f" at {shown_url(settings.url)}"
         streams.notes.aside(
-            f"{client.model_name}, {client.n_ctx:,} tokens of context; {HOW_TO_LEAVE}"
+            f"{client.model_name}{at}, {client.n_ctx:,} tokens of context; {HOW_TO_LEAVE}"
         )
         if streams.answers_on_screen:
             show_tail(messages, streams.output, streams.notes)
@@ -124,13 +130,21 @@ async def _chat(
         return code
 
 
+def _tell_nobody(text: str) -> None:
+    """Nothing is said."""
+
+
 def _loading(settings: ChatSettings) -> str:
+    if settings.url is not None:
+        return f"connecting to {shown_url(settings.url)} …"
     return f"loading {settings.model} …"
 
 
 def _way_back(conversation: str, settings: ChatSettings) -> str:
     """The command that continues the conversation."""
     command = f"radixchat chat --session {conversation}"
+    if settings.url is not None:
+        return f"{command} --url {shlex.quote(shown_url(settings.url))}"
     if settings.database == database_file():
         return command
     return f"{command} --db {shlex.quote(str(settings.database))}"

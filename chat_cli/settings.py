@@ -5,7 +5,7 @@ Knows no command line: `chat_command.py` fills it from flags, variables and the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from radixchat.server.protocol import ResponseOptions
@@ -20,7 +20,8 @@ class ChatSettings:
     """The settings of one chat; None means the default of whoever uses the value.
 
     answer: what every answer of this run is asked for. continue_last and session exclude each
-    other. database: the file of the conversations.
+    other. database: the file of the conversations. url: the server that answers, with its key;
+    None: an engine in this process, which the settings from page_size to exact are for.
     """
 
     model: str
@@ -40,3 +41,5 @@ class ChatSettings:
     ids: bool = False
     continue_last: bool = False
     session: str | None = None
+    url: str | None = None
+    key: str | None = field(default=None, repr=False)

@@ -13,7 +13,9 @@
     ├─ ResponseNotFound
     ├─ IdempotencyConflict    an event id that was used for something else
     ├─ RateLimited            a principal's share is used up: retry_after_ms
-    ├─ ServerDraining         the process is about to end: retry_after_ms
+    ├─ ServerDraining         the process is about to end, or not ready yet: retry_after_ms
+    ├─ KeyRefused             the server lets nobody in with this key, or without one
+    ├─ ServerUnreachable      nobody answers at a server's address, or it has gone for good
     └─ StoreError             what is on disk does not verify, or cannot be read or written
 
 Standard library only, so that a client can import it without torch.
@@ -117,12 +119,23 @@ class RateLimited(RadixChatError):
         super().__init__(message)
 
 
-class ServerDraining(RadixChatError):
-    """The process finishes what runs and takes nothing new; another one may."""
+DRAINING = "the server is about to stop and takes no new turns; try again later"
 
-    def __init__(self, retry_after_ms: int) -> None:
+
+class ServerDraining(RadixChatError):
+    """The process takes nothing new: it finishes what runs, or is not ready yet."""
+
+    def __init__(self, retry_after_ms: int, message: str = DRAINING) -> None:
         self.retry_after_ms = retry_after_ms
-        super().__init__("the server is about to stop and takes no new turns; try again later")
+        super().__init__(message)
+
+
+class KeyRefused(RadixChatError):
+    """A server lets nobody in with this key, or wants one."""
+
+
+class ServerUnreachable(RadixChatError):
+    """Nobody answers at a server's address, or whoever does is no server of ours."""
 
 
 class StoreError(RadixChatError):

@@ -16,12 +16,14 @@ from radixchat.engine.errors import (
     EngineStopped,
     IdempotencyConflict,
     InvalidRequest,
+    KeyRefused,
     ModelLoadError,
     PromptTooLong,
     RadixChatError,
     RateLimited,
     ResponseNotFound,
     ServerDraining,
+    ServerUnreachable,
     StoreError,
 )
 
@@ -51,6 +53,8 @@ ERROR_CODES: tuple[tuple[type[RadixChatError], str, int], ...] = (
     (ModelLoadError, "model_unavailable", 503),
     (ConfigError, "invalid_configuration", 400),
     (StoreError, "store_error", 500),
+    (KeyRefused, "invalid_api_key", 401),
+    (ServerUnreachable, "server_unavailable", 503),
 )
 
 

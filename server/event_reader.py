@@ -18,6 +18,7 @@ from radixchat.engine.errors import (
     EngineStopped,
     IdempotencyConflict,
     InvalidRequest,
+    KeyRefused,
     ModelLoadError,
     PromptTooLong,
     RadixChatError,
@@ -42,6 +43,7 @@ from radixchat.server.response_events import (
 from radixchat.server.response_object import response_of_item
 from radixchat.server.response_options import ResponseOptions
 from radixchat.server.response_usage import ResponseTimings, ResponseUsage
+from radixchat.server.views import MessageView
 
 Fields = Mapping[str, Any]
 
@@ -101,8 +103,8 @@ def error_of(event: Fields) -> RadixChatError:
             return RateLimited(message, retry_after_ms, numbers)
         case "server_overloaded" if isinstance(error.get("waiting"), int):
             return EngineOverloaded(error["waiting"], error.get("limit", 0))
-        case "server_overloaded":
-            return ServerDraining(retry_after_ms)
+        case "server_overloaded" | "model_loading":
+            return ServerDraining(retry_after_ms, message)
         case _:
             status = event.get("status")
             otherwise = (
@@ -116,11 +118,25 @@ _ERRORS: dict[str, type[RadixChatError]] = {
     "response_not_found": ResponseNotFound,
     "previous_response_not_found": ResponseNotFound,
     "idempotency_conflict": IdempotencyConflict,
+    "invalid_api_key": KeyRefused,
     "engine_failed": EngineStopped,
     "model_unavailable": ModelLoadError,
     "invalid_configuration": ConfigError,
     "store_error": StoreError,
 }
+
+
+def message_views(event: Fields) -> list[MessageView]:
+    """The messages of `session.retrieved`. Raises ProtocolError."""
+    return [message_view(message) for message in event.get("messages", ())]
+
+
+def message_view(message: Fields) -> MessageView:
+    """A message on a path. Raises ProtocolError."""
+    try:
+        return MessageView(message["id"], message["role"], message["text"], message["status"])
+    except (KeyError, TypeError) as error:
+        raise ProtocolError(f"a message that cannot be read: {error!r}") from error
 
 
 def _created(event: Fields) -> ResponseCreated:

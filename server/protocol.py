@@ -7,16 +7,19 @@ tokenizer, no store and no engine; the service produces these values, clients co
 from __future__ import annotations
 
 from radixchat.engine.errors import (
+    ConfigError,
     ConversationLocked,
     ConversationNotFound,
     EngineStopped,
     IdempotencyConflict,
     InvalidRequest,
+    KeyRefused,
     ModelLoadError,
     RadixChatError,
     RateLimited,
     ResponseNotFound,
     ServerDraining,
+    ServerUnreachable,
 )
 from radixchat.server.error_info import ErrorInfo, describe_error
 from radixchat.server.miss_report import MissReport
@@ -48,6 +51,7 @@ __all__ = [
     "CacheReport",
     "CacheSegment",
     "CacheTree",
+    "ConfigError",
     "ConversationLocked",
     "ConversationNotFound",
     "ConversationView",
@@ -55,6 +59,7 @@ __all__ = [
     "ErrorInfo",
     "IdempotencyConflict",
     "InvalidRequest",
+    "KeyRefused",
     "MessageView",
     "MissReport",
     "ModelLoadError",
@@ -74,6 +79,7 @@ __all__ = [
     "ResponseUsage",
     "SearchHit",
     "ServerDraining",
+    "ServerUnreachable",
     "TreeMessage",
     "describe_error",
 ]

@@ -24,13 +24,18 @@ from radixchat.server.api_error import (
 from radixchat.server.asks import AnotherAnswer, Ask, EditedTurn, EventKey, InputMessage, NewTurn
 from radixchat.server.input_messages import input_messages
 from radixchat.server.response_options import ResponseFormat, ResponseOptions
-from radixchat.server.wire_client_events import ResponseCreate, ResponseRegenerate
+from radixchat.server.wire_client_events import (
+    RegenerateExtras,
+    ResponseCreate,
+    ResponseRegenerate,
+)
 from radixchat.server.wire_input import (
     ConversationRef,
     Extras,
     GrammarFormat,
     ResponseRequest,
     Sampling,
+    TextConfig,
     TextFormat,
 )
 
@@ -94,7 +99,7 @@ def regenerate_to_ask(event: ResponseRegenerate) -> ResponseAsk:
             top_p=event.top_p,
             top_logprobs=event.top_logprobs,
             truncation=event.truncation,
-            response_format=read_grammar(None if extras is None else extras.response_format),
+            response_format=_wanted_format(event.text, extras),
         ),
         arguments=_arguments(
             event.event_id,
@@ -217,10 +222,6 @@ def _create_options(body: ResponseRequest, extras: Extras) -> ResponseOptions:
     top_logprobs = body.top_logprobs
     if top_logprobs is None and LOGPROBS in include:
         top_logprobs = 0
-    wanted = None if body.text is None else read_text_format(body.text.format)
-    if wanted is not None and extras.response_format is not None:
-        raise invalid_value("x.response_format", "text.format has the answer's format already")
-    wanted = wanted or read_grammar(extras.response_format)
     return read_options(
         extras,
         max_output_tokens=body.max_output_tokens,
@@ -228,8 +229,19 @@ def _create_options(body: ResponseRequest, extras: Extras) -> ResponseOptions:
         top_p=body.top_p,
         top_logprobs=top_logprobs,
         truncation=body.truncation,
-        response_format=wanted,
+        response_format=_wanted_format(body.text, extras),
     )
+
+
+def _wanted_format(
+    text: TextConfig | None, extras: Extras | RegenerateExtras | None
+) -> ResponseFormat | None:
+    """What an answer has to look like, by either of two fields. Raises ApiError."""
+    wanted = None if text is None else read_text_format(text.format)
+    grammar = None if extras is None else read_grammar(extras.response_format)
+    if wanted is not None and grammar is not None:
+        raise invalid_value("x.response_format", "text.format has the answer's format already")
+    return wanted or grammar
 
 
 def read_text_format(wanted: TextFormat | None) -> ResponseFormat | None:

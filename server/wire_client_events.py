@@ -19,6 +19,7 @@ from radixchat.server.wire_input import (
     Names,
     ResponseRequest,
     Sampling,
+    TextConfig,
     Title,
 )
 from radixchat.server.wire_value import Bound
@@ -63,9 +64,13 @@ class ResponseCancel(LaneMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeExtras:
-    """continue: a response that the server's end cut short goes on where it stopped."""
+    """continue: a response that the server's end cut short goes on where it stopped.
+
+    return_token_ids: the exact tokens in the last event, as far as they are still known.
+    """
 
     continue_: bool | None = None
+    return_token_ids: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +107,7 @@ class ResponseRegenerate(LaneMessage):
     top_p: float | None = None
     top_logprobs: int | None = None
     truncation: Literal["auto", "disabled"] | None = None
+    text: TextConfig | None = None
     metadata: Metadata | None = None
     x: RegenerateExtras | None = None
 

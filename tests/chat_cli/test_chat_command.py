@@ -112,7 +112,7 @@ def test_all_flags() -> None:
 def test_every_flag_has_its_variable() -> None:
     """The variable of a flag, or of a setting of -o, is RADIXCHAT_ and its long name."""
     options = [p for p in chat.params if isinstance(p, click.Option) and p.expose_value]
-    assert len(options) == 42
+    assert len(options) == 44
     for option in options:
         assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
 

@@ -1,0 +1,203 @@
+"""`AnswerExchange`: one answer from its request to its end, over as many connections as it takes.
+
+    not accepted yet    the request is sent again under the same event id: it is one response
+    accepted            response.resume goes on after the last number; from the beginning where the
+                        server has restarted, whose numbers are not the old ones'
+    to be cancelled     is said on every connection until the end has come
+
+Owns what of the server's refusals is final. Knows no socket: the link has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from radixchat.chat_cli.connection_loss import ConnectionLost
+from radixchat.chat_cli.inbox import Inbox
+from radixchat.chat_cli.remote_answer import Gap, RemoteAnswer
+from radixchat.chat_cli.server_connection import ServerConnection
+from radixchat.chat_cli.server_link import ServerLink
+from radixchat.server.event_reader import ProtocolError, error_of
+from radixchat.server.protocol import (
+    CacheReport,
+    ConversationLocked,
+    InvalidRequest,
+    PrefillProgress,
+    RadixChatError,
+    ResponseEvent,
+    ServerDraining,
+)
+
+LEAVE_SECONDS = 5.0
+"""How long whoever leaves an answer waits for its end, which a step of the engine comes before."""
+# A server that has lost its client may still be busy with what was asked, for a moment.
+MAX_REFUSALS = 20
+_PAUSE_SECONDS = 0.1
+MAX_GAPS = 3
+
+
+class AnswerExchange:
+    """One answer; `next` until it has `ended`, then or before that `leave`."""
+
+    def __init__(
+        self, link: ServerLink, request: dict[str, Any], lane: str, *, states: bool
+    ) -> None:
+        """request: the event that asks. states: hand on PrefillProgress and CacheReport too."""
+        self.answer = RemoteAnswer()
+        self._link = link
+        self._request = {**request, "stream_id": lane}
+        self._states = states
+        self._token_ids = bool(request["x"].get("return_token_ids"))
+        self._connection: ServerConnection | None = None
+        self._inbox: Inbox | None = None
+        self._boot_id: str | None = None  # of the server that the numbers are of
+        self._num_sent = 0
+        self._refused = 0
+        self._gaps = 0
+        self._continues = True
+        self._cancelled = False
+        self._failed = False
+
+    @property
+    def ended(self) -> bool:
+        """The terminal event was handed on."""
+        return self.answer.ended
+
+    async def next(self) -> list[ResponseEvent]:
+        """What has come, if only after a while; it may be nothing new.
+
+        Raises the RadixChatError that ends it.
+        """
+        try:
+            if self._inbox is None:
+                await self._begin(await self._link.connection())
+            assert self._inbox is not None
+            event = await self._inbox.get()
+            if event.get("type") == "error":
+                await self._wait_or_raise(error_of(event))
+                return []
+            values = list(self._wanted(self.answer.take(event)))
+            if self._cancelled and self.answer.place == 0:  # only now it has a name
+                await self._say_cancelled()
+            return values
+        except ConnectionLost:
+            self._drop()
+            return []
+        except Gap:
+            self._gaps += 1
+            self._drop()
+            self.answer.read_again()
+            if self._gaps > MAX_GAPS:
+                self._failed = True
+                raise ProtocolError("a part of the answer does not come") from None
+            return []
+        except RadixChatError:
+            self._failed = True
+            raise
+
+    async def cancel(self) -> None:
+        """Have it ended, as soon as the server hears of it."""
+        self._cancelled = True
+        await self._say_cancelled()
+
+    async def leave(self) -> None:
+        """Cancel it unless it has ended, and wait a while for its end."""
+        if self._num_sent and not (self.ended or self._failed):
+            with contextlib.suppress(TimeoutError, RadixChatError):
+                async with asyncio.timeout(LEAVE_SECONDS):
+                    await self.cancel()
+                    # Of what was never heard of, the server's own grace is the end.
+                    while not self.ended and (self._inbox is not None or self.answer.response):
+                        await self.next()
+        self._drop()
+
+    def _wanted(self, values: Iterator[ResponseEvent]) -> Iterator[ResponseEvent]:
+        for value in values:
+            if self._states or not isinstance(value, PrefillProgress | CacheReport):
+                yield value
+
+    async def _begin(self, connection: ServerConnection) -> None:
+        """Ask, or go on, on this connection."""
+        response = self.answer.response
+        self._connection = connection
+        if response is None:
+            self._num_sent += 1
+            self._inbox = connection.listen(self._request["event_id"])
+            self._boot_id = connection.hello["boot_id"]
+            await connection.send(self._request)
+            return
+        if connection.hello["boot_id"] != self._boot_id:
+            self._boot_id = connection.hello["boot_id"]
+            self.answer.read_again()
+        event_id = new_event_id()
+        self._inbox = connection.listen(event_id, response)
+        goes_on = self._continues and not self._cancelled
+        await connection.send(
+            {
+                "type": "response.resume",
+                "event_id": event_id,
+                "response_id": response,
+                "starting_after": self.answer.place,
+                "x": {"continue": goes_on, "return_token_ids": self._token_ids},
+            }
+        )
+        if self._cancelled:
+            await self._say_cancelled()
+
+    async def _say_cancelled(self) -> None:
+        """If there is a response and a connection; on the next one it is said again."""
+        response, connection = self.answer.response, self._connection
+        if response is not None and connection is not None:
+            cancel = {"type": "response.cancel", "response_id": response}
+            with contextlib.suppress(ConnectionLost):
+                await connection.send({**cancel, "event_id": new_event_id()})
+
+    async def _wait_or_raise(self, error: RadixChatError) -> None:
+        """Try again where a refusal comes of the interruption; raise it where it does not."""
+        was_cut = self._num_sent > 1 or self.answer.response is not None
+        self._refused += 1
+        if not was_cut or self._refused > MAX_REFUSALS:
+            raise error
+        match error:
+            case ServerDraining() | ConversationLocked():
+                # The server before this one has not quite ended, or has not heard that we left.
+                await asyncio.sleep(max(error.retry_after_ms / 1000, _PAUSE_SECONDS))
+                if self._refused > MAX_REFUSALS // 2:
+                    self._continues = False
+            case InvalidRequest() if self.answer.response is not None and self._continues:
+                self._continues = False  # another model, or it has ended otherwise
+            case _:
+                raise error
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None and self._inbox is not None:
+            self._connection.forget(self._inbox)
+        self._connection = self._inbox = None
+
+
+class LanePool:
+    """Names of a server's lanes, each lent to one answer: so many run beside each other."""
+
+    def __init__(self, size: int) -> None:
+        self._free = [f"lane-{index}" for index in range(size)]
+        self._room = asyncio.Semaphore(size)
+
+    @contextlib.asynccontextmanager
+    async def lane(self) -> AsyncIterator[str]:
+        """One that nobody else has; waits for it."""
+        async with self._room:
+            name = self._free.pop()
+            try:
+                yield name
+            finally:
+                self._free.append(name)
+
+
+def new_event_id() -> str:
+    """One that nobody has used: a principal's event ids are one namespace."""
+    return uuid.uuid4().hex
