@@ -28,5 +28,5 @@ def verdicts(load: ServeLoad, cell: CellResult) -> Iterator[Verdict]:
         yield Verdict(GOAL, "cached, of what can be", share, *SHARE, at_least=True, unit="")
     if ours.later_ttft_ms is not None and peer.later_ttft_ms is not None:
         wait = ours.later_ttft_ms.p50 / peer.later_ttft_ms.p50
-        what = "first token, turns 2 on, to the peer"
+        what = "first token, turns 2+, to the peer"
         yield Verdict(GOAL, what, wait, *WAIT, at_least=False, unit="x")
