@@ -351,9 +351,9 @@ def test_an_unread_response_is_cancelled_after_its_grace(settings: LocalSettings
 
     async def body(server: Server) -> None:
         async with server.client() as client:
-            short = await client.begin("one", max_output_tokens=450, x=ENDLESS)
+            short = await client.begin("one", max_output_tokens=150, x=ENDLESS)
             long = await client.begin(
-                "two", stream_id="b", max_output_tokens=450, x={"detach_s": -1, **ENDLESS}
+                "two", stream_id="b", max_output_tokens=150, x={"detach_s": -1, **ENDLESS}
             )
         await asyncio.sleep(0.05)
         assert {short, long} <= set(server.host.running), "not at once"

@@ -13,7 +13,7 @@ from radixchat.tests.server.sockets import Address, Client, socket_url
 from radixchat.tests.tiny_model import endless_model_directory
 
 # Tokens of the prompt; it is computed in this many seconds or more, on a machine of two cores.
-SHORT, LONG = (6_000, 0.2), (48_000, 60.0)
+SHORT, LONG = (4_000, 0.1), (48_000, 60.0)
 
 
 @pytest.mark.parametrize("size", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)])

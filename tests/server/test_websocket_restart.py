@@ -42,7 +42,7 @@ async def whole_answer(server: Address, text: str, **fields: Any) -> str:
         return held_to_its_numbers(client.seen, response)
 
 
-@pytest.mark.parametrize("cut", [2, 5, 40])
+@pytest.mark.parametrize("cut", [2, 30])
 def test_the_next_server_goes_on_with_the_same_answer(settings: LocalSettings, cut: int) -> None:
     """Greedy or sampled: cut before its first text or in it, the text is the uninterrupted one."""
     ask = {"max_output_tokens": 80, "event_id": "mine", **SAMPLED}

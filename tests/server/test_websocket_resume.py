@@ -122,7 +122,7 @@ def test_coming_back_in_each_phase(settings: LocalSettings, phase: str) -> None:
             assert numbers[0] > place
             assert numbers == sorted(set(numbers))
 
-    with slowed(0.004):
+    with slowed(0.002):
         serve_sockets(body, settings)
 
 
@@ -142,7 +142,7 @@ def test_leaving_for_good_in_each_phase(settings: LocalSettings, phase: str) -> 
         async with server.client() as client:
             await client.end(await client.begin(PROMPT, max_output_tokens=2))
 
-    with slowed(0.004):
+    with slowed(0.002):
         serve_sockets(body, settings)
 
 

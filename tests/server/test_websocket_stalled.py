@@ -26,6 +26,7 @@ from radixchat.tests.server.sockets import (
     held_to_its_numbers,
     open_server,
     settled,
+    slowed,
     socket_url,
     text_of,
 )
@@ -73,7 +74,7 @@ def test_a_stalled_reader_is_cut_and_comes_back(endless: Path, tmp_path: Path) -
             server.client() as live,
             stalled(server) as client,
         ):
-            response = await live.begin(max_output_tokens=4000, x={"ignore_eos": True})
+            response = await live.begin(max_output_tokens=1500, x={"ignore_eos": True})
             resumed = await client.ask("response.resume", response_id=response)
             assert resumed["mode"] == "replay"
             whole = text_of(await live.end(response))
@@ -86,7 +87,8 @@ def test_a_stalled_reader_is_cut_and_comes_back(endless: Path, tmp_path: Path) -
             reader.text = "".join(e.get("delta", "") for e in seen)
             assert await reader.read() == whole
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    with slowed(0.001):  # so that a token is an event
+        asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_client_that_asks_and_does_not_read_is_held_back(settings: LocalSettings) -> None:
