@@ -35,6 +35,7 @@ from radixchat.server.protocol import (
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.tests.chat_cli.flapping_proxy import flapping_proxy
 from radixchat.tests.server.sockets import Server, open_server, serve_sockets, settled, slowed
+from radixchat.tests.server.test_tls import make_certificate
 
 QUICK = Backoff(first_s=0.01, most_s=0.05, patience_s=20)
 LONG = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=120, speculate=False)
@@ -376,3 +377,21 @@ def test_a_server_that_does_not_come_back(local: LocalSettings) -> None:
 
     with slowed(0.002):
         serve_sockets(body, local)
+
+
+def test_a_certificate_is_checked(
+    local: LocalSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that the system's authorities do not know is refused; one that they know is taken."""
+    certificate, key = make_certificate(tmp_path / "tls")
+
+    async def body(server: Server) -> None:
+        assert server.url.startswith("wss://")
+        with pytest.raises(ServerUnreachable, match="certificate"):
+            async with client_of(server.url):
+                pass
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        async with client_of(server.url) as client:
+            assert await client.latest_conversation() is None
+
+    serve_sockets(body, local, ServeSettings(port=0, tls_cert=certificate, tls_key=key))
