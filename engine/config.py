@@ -251,12 +251,15 @@ class EnginePlan:
         count = max(1, min(count, behind))
         return count, math.ceil(count * first + slope * count * count / 2)
 
-    def validate_prompt(self, num_tokens: int) -> None:
-        """Raise PromptTooLong unless the prompt and one token of answer fit context and pool."""
+    def validate_prompt(self, num_tokens: int, *, at_least: bool = False) -> None:
+        """Raise PromptTooLong unless the prompt and one token of answer fit context and pool.
+
+        at_least: the prompt may have more tokens than that.
+        """
         limit = self.max_tokens - 1
         if num_tokens > limit:
             limited_by = "context" if self.max_position <= self.pool_tokens else "pool"
-            raise PromptTooLong(num_tokens, limit, limited_by)
+            raise PromptTooLong(num_tokens, limit, limited_by, at_least=at_least)
 
     def validate_tokens(self, tokens: Sequence[int]) -> None:
         """Raise InvalidRequest unless there are tokens, and the model knows all of them."""

@@ -53,17 +53,20 @@ class PromptTooLong(InvalidRequest):
     """The prompt leaves no room for an answer.
 
     `num_tokens` is the prompt's length, `limit` the largest that would do, and `limited_by`
-    says what sets it: "context" (the model's positions) or "pool" (the KV pages). The message
-    says what would do.
+    says what sets it: "context" (the model's positions) or "pool" (the KV pages). at_least: it was
+    not counted further than to see that. The message says what would do.
     """
 
-    def __init__(self, num_tokens: int, limit: int, limited_by: str) -> None:
+    def __init__(
+        self, num_tokens: int, limit: int, limited_by: str, *, at_least: bool = False
+    ) -> None:
         self.num_tokens = num_tokens
         self.limit = limit
         self.limited_by = limited_by
         way_out = "give the pool more tokens" if limited_by == "pool" else "leave out old turns"
+        number = f"at least {num_tokens}" if at_least else str(num_tokens)
         super().__init__(
-            f"the prompt has {num_tokens} tokens, but the {limited_by} admits at most {limit}:"
+            f"the prompt has {number} tokens, but the {limited_by} admits at most {limit}:"
             f" shorten it, or {way_out}"
         )
 

@@ -196,6 +196,9 @@ class Acceptance:
     def _turn(self, place: TurnPlace, options: ResponseOptions, terms: Terms) -> Turn:
         """What is stored and computed; slow for long texts."""
         prompts, path = self._host.prompts, place.whole
+        # Before it is encoded, which takes seconds for megabytes.
+        least = self._host.tokenizer.least_tokens(place.text or "")
+        self._host.plan.validate_prompt(least, at_least=True)
         limit = None
         if options.truncation != "disabled":
             limit = prompt_limit(self._host.n_ctx, options.max_output_tokens)

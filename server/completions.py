@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -102,6 +102,7 @@ class Completions:
         EngineThread.generate does.
         """
         self._host.require_accepting()
+        self._require_short(message.content for message in ask.messages)
         prompt = await self.prompts.prompt(ask.messages, ask.use)
         options = ask.options
         if ask.use.tools and not ask.use.callable:
@@ -128,7 +129,13 @@ class Completions:
     def _fan_out(self, request: Request, n: int) -> list[Request]:
         return fan_out(request, [next(self._host.request_ids) for _ in range(n)])
 
+    def _require_short(self, texts: Iterable[str]) -> None:
+        """Refuse what is far too long before it is encoded, which takes seconds for megabytes."""
+        least = sum(map(self._tokenizer.least_tokens, texts))
+        self._host.plan.validate_prompt(least, at_least=True)
+
     async def _encoded(self, text: str) -> Sequence[int]:
+        self._require_short([text])
         return await asyncio.to_thread(self._tokenizer.encode, text)
 
     def _checked(self, ids: Sequence[int]) -> Sequence[int]:

@@ -208,3 +208,15 @@ def shared_texts(shared_chats: Chats, every: int) -> set[str]:
         for chat in islice(shared_chats(name), 0, None, every)
         for message in chat["messages"]
     }
+
+
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+@given(text=st.text(max_size=200))
+def test_least_tokens_is_a_lower_bound(tokenizer: Tokenizer, text: str) -> None:
+    """Of any text, and positive for a long one: what is too long is told before it is encoded."""
+    try:
+        encoded = tokenizer.encode(text)
+    except InvalidRequest:
+        return
+    assert tokenizer.least_tokens(text) <= len(encoded)
+    assert tokenizer.least_tokens(text * 50 + "x" * 50_000) > 10
