@@ -18,7 +18,6 @@ from radixchat.server.decode import decode_body, decode_value
 from radixchat.server.edge import edge_of, principal_of, service_of
 from radixchat.server.input_messages import input_messages
 from radixchat.server.protocol import ConversationView
-from radixchat.server.response_ask import check_metadata
 from radixchat.server.wire_conversation import (
     ConversationCreate,
     ConversationDeleted,
@@ -53,7 +52,7 @@ async def create_conversation(request: Request) -> JSONResponse:
     if any(role == "system" for role, _ in messages):
         raise invalid_value("items", "a system message can only be the first of a conversation")
     id_ = await service.create_conversation(
-        system=system, title=body.name or "", metadata=check_metadata(body.metadata)
+        system=system, title=body.name or "", metadata=body.metadata or {}
     )
     view = await service.conversation(id_)
     if messages:
@@ -90,7 +89,7 @@ async def update_conversation(request: Request) -> JSONResponse:
     view = await service_of(request).update_conversation(
         _id(request),
         title=body.name,
-        metadata=None if body.metadata is None else check_metadata(body.metadata),
+        metadata=body.metadata,
         tip=body.tip,
         expected_tip=body.expected_tip,
     )

@@ -40,7 +40,6 @@ from radixchat.server.wire_input import (
 )
 
 LOGPROBS = "message.output_text.logprobs"  # of `include`
-MAX_METADATA, MAX_KEY, MAX_VALUE = 16, 64, 512  # OpenAI's
 _NO_EXTRAS = Extras()
 
 
@@ -123,24 +122,6 @@ def read_options(extras: Sampling | None, **given: Any) -> ResponseOptions:
         return ResponseOptions(**values)
     except InvalidRequest as error:
         raise api_error_of(error) from error
-
-
-def check_metadata(metadata: Mapping[str, str] | None) -> Mapping[str, str]:
-    """Metadata within OpenAI's bounds; none is empty. Raises ApiError."""
-    if metadata is None:
-        return {}
-    if len(metadata) > MAX_METADATA:
-        message = f"metadata has {len(metadata)} pairs; allowed: at most {MAX_METADATA}"
-        raise invalid_value("metadata", message)
-    for key, value in metadata.items():
-        for what, text, most in (("key", key, MAX_KEY), ("value", value, MAX_VALUE)):
-            if len(text) > most:
-                message = (
-                    f"metadata has a {what} of {len(text)} characters, {text[:20]!r}…; "
-                    f"allowed: at most {most}"
-                )
-                raise invalid_value("metadata", message)
-    return metadata
 
 
 def read_logit_bias(biases: Mapping[str, float] | None) -> tuple[tuple[int, float], ...] | None:
@@ -263,7 +244,7 @@ def _arguments(
     metadata: Mapping[str, str] | None,
     detach_s: float | None,
 ) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"metadata": check_metadata(metadata)}
+    arguments: dict[str, Any] = {"metadata": metadata or {}}
     if event_id is not None:
         arguments["event"] = EventKey(event_id)
     if on_busy is not None:

@@ -17,8 +17,11 @@ Id = Annotated[str, Bound(min_length=1, max_length=256)]
 Title = Annotated[str, Bound(max_length=1000)]
 AnswerCount = Annotated[int, Bound(ge=1, le=16)]
 Names = Annotated[tuple[str, ...], MANY]
-# Keys of 64 and values of 512 characters, 16 of them: `check_metadata` tells which is too long.
-Metadata = Mapping[str, str]
+# OpenAI's bounds.
+Metadata = Annotated[
+    dict[Annotated[str, Bound(max_length=64)], Annotated[str, Bound(max_length=512)]],
+    Bound(max_length=16),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,11 @@ def test_every_event_survives_being_sent(cls: Any) -> None:
         ('{"type":"response.create","x":{"n":99}}', "invalid_value", "x.n"),
         ('{"type":"response.create","x":{"stop":["a",1]}}', "invalid_value", "x.stop[1]"),
         ('{"type":"response.create","metadata":{"a":1}}', "invalid_value", "metadata.a"),
+        (
+            json.dumps({"type": "session.create", "metadata": {str(n): "" for n in range(17)}}),
+            "invalid_value",
+            "metadata",
+        ),
         ('{"type":"session.list","limit":1001}', "invalid_value", "limit"),
         ('{"type":"ping","event_id":""}', "invalid_value", "event_id"),
     ],

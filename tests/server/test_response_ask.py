@@ -204,7 +204,7 @@ def test_to_warm_up_instructions_are_enough() -> None:
         ({"x": {"stop": ""}}, "stop", "invalid_value"),
         ({"metadata": {str(n): "" for n in range(17)}}, "metadata", "invalid_value"),
         ({"metadata": {"k" * 65: ""}}, "metadata", "invalid_value"),
-        ({"metadata": {"k": "v" * 513}}, "metadata", "invalid_value"),
+        ({"metadata": {"k": "v" * 513}}, "metadata.k", "invalid_value"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(fields_: dict[str, Any], param: str, code: str) -> None:
