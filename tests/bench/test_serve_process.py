@@ -10,13 +10,15 @@ from click.testing import CliRunner
 
 from radixchat.bench.serve import main
 
+ROOM = "--threads 1 --pool-tokens 32768"  # nothing has to leave the cache
+
 
 @pytest.mark.slow
 def test_our_own_server_finds_all_that_can_be_found(tiny_path: Path) -> None:
     """Over HTTP and over the WebSocket, alone and several at a time, after an edit, too."""
     done = CliRunner().invoke(
         main,
-        ["--quick", "--json", "--model", str(tiny_path), "--serve-flags", "--threads 1",
+        ["--quick", "--json", "--model", str(tiny_path), "--serve-flags", ROOM,
          "--transport", "http,websocket", "--concurrency", "1,2", "--edit"],
     )  # fmt: skip
     assert done.exit_code == 0, done.output
