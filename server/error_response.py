@@ -43,7 +43,8 @@ async def not_routed(request: Request, error: Exception) -> Response:
     """What starlette refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
     code = HTTPStatus(error.status_code).name.lower()
-    message = f"{request.method} {request.url.path}: {error.detail}"
+    # Not `request.url`: that is made of the Host, which for a probe may be anything.
+    message = f"{request.method} {request.scope['path']}: {error.detail}"
     response = error_response(ApiError(error.status_code, code, message), edge_of(request).metrics)
     response.headers.update(error.headers or {})
     return response

@@ -24,6 +24,7 @@ from radixchat.server.serve_settings import ServeSettings
 ANY = "*"
 _WILDCARDS = ("0.0.0.0", "::")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+_NO_HOST = frozenset("@/?#\\ \t")  # what would be something else in an address, or vanish
 # Whether a process is alive is no secret, and probes call it by any name.
 _PROBES = ("/healthz", "/readyz")
 
@@ -60,6 +61,10 @@ class Doorway:
 
     def _refusal(self, scope: Scope) -> ApiError | None:
         path = scope["path"]
+        # A route's pattern ends with "$", which also matches before a newline: "/metrics%0A" would
+        # come to the route of "/metrics", and past every check that knows that path.
+        if not path.isprintable():
+            return ApiError(404, "not_found", f"there is nothing at {path!r}")
         if scope["type"] == "websocket" and path not in self._socket_paths:
             return ApiError(404, "not_found", f"there is no WebSocket at {path}")
         headers = Headers(scope=scope)
@@ -122,7 +127,7 @@ def host_name(host: str) -> str | None:
         name = urlsplit(f"//{host}").hostname
     except ValueError:
         return None
-    if not name or "@" in host or "/" in host:
+    if not name or not _NO_HOST.isdisjoint(host):
         return None
     return name.rstrip(".")
 

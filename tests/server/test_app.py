@@ -101,6 +101,8 @@ def test_what_needs_a_key(settings: LocalSettings) -> None:
     async def body(site: Site, headers: list[dict[str, str]]) -> None:
         for path in ("/healthz", "/readyz", "/version", "/", "/web/app.js"):
             assert (await site.http.get(path)).status_code == 200, path
+        probed = await site.http.post("/healthz", headers={"Host": "["})
+        assert probed.status_code == 405
         for path in ("/v1/models", "/v1/conversations", "/metrics", "/nowhere", "/admin/cache"):
             answer = await site.http.get(path)
             assert answer.status_code == 401, path
@@ -160,6 +162,10 @@ def test_what_is_for_operators(settings: LocalSettings) -> None:
         refused = (403, "operator_required")
         assert await error_of(site.http.get("/metrics", headers=anna)) == refused
         assert await error_of(site.http.post("/admin/drain", headers=anna)) == refused
+        for path in ("/metrics%0A", "/admin/drain%0A", "/v1/responses%0A"):
+            for method in ("GET", "POST"):  # a route's pattern would match before the newline
+                hidden = site.http.request(method, path, headers=anna)
+                assert await error_of(hidden) == (404, "not_found"), path
         assert (await site.http.get("/metrics", headers=ops)).status_code == 200
         assert (await site.http.post("/admin/drain", headers=ops)).status_code == 202
         assert site.edge.departure.requested.is_set()
