@@ -7,6 +7,7 @@ connection waits and gives up.
 from __future__ import annotations
 
 import json
+import os
 import ssl
 from collections.abc import Mapping
 from typing import Any
@@ -82,11 +83,18 @@ def not_opened(failure: Exception, address: ServerAddress) -> ConnectionLost:
         case TimeoutError():
             return ConnectionLost(ServerUnreachable(f"{where} did not answer in time"))
         case OSError():
-            why = failure.strerror or str(failure)
-            message = f"no server answers at {where}: {why}; `radixchat serve` starts one"
+            message = f"no server answers at {where}: {_why(failure)}; `radixchat serve` starts one"
             return ConnectionLost(ServerUnreachable(message))
         case _:
             return ConnectionLost(ServerUnreachable(f"{where} is no radixchat server: {failure}"))
+
+
+def _why(failure: OSError) -> str:
+    """asyncio's own words for it name the address once more."""
+    number = failure.errno
+    if number is not None and number > 0:  # those of a name that is not found are negative
+        return os.strerror(number)
+    return failure.strerror or str(failure)
 
 
 def _refused(response: Response, address: ServerAddress) -> ConnectionLost:
