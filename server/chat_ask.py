@@ -14,6 +14,7 @@ from typing import Any
 from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.prompt import ChatMessage, ToolCall
 from radixchat.server.api_error import invalid_value, missing, unsupported
+from radixchat.server.decode import MAX_DEPTH, json_depth
 from radixchat.server.input_messages import content_text
 from radixchat.server.response_ask import read_grammar, read_options
 from radixchat.server.response_options import ResponseFormat, ResponseOptions
@@ -24,6 +25,7 @@ from radixchat.server.wire_chat_request import (
     ChatFormat,
     ChatMessageParam,
     CompletionSampling,
+    MessageToolCall,
     NamedTool,
 )
 from radixchat.server.wire_text_completion import CompletionRequest
@@ -139,8 +141,8 @@ def _message(place: str, message: ChatMessageParam) -> ChatMessage:
         allowed = ", ".join(_ROLES)
         raise invalid_value(f"{place}.role", f"role is {message.role!r:.80}; allowed: {allowed}")
     calls = tuple(
-        ToolCall(call.id, call.function.name, call.function.arguments)
-        for call in message.tool_calls or ()
+        _call(f"{place}.tool_calls[{number}]", call)
+        for number, call in enumerate(message.tool_calls or ())
     )
     if calls and role != "assistant":
         raise invalid_value(f"{place}.tool_calls", "only an assistant's message has tool_calls")
@@ -148,6 +150,15 @@ def _message(place: str, message: ChatMessageParam) -> ChatMessage:
         raise missing(f"{place}.content")
     content = content_text(f"{place}.content", message.content or "")
     return ChatMessage(role, content, calls, message.tool_call_id if role == "tool" else None)
+
+
+def _call(place: str, call: MessageToolCall) -> ToolCall:
+    """Templates read the arguments: they are bounded as the JSON around them is."""
+    function = call.function
+    if (depth := json_depth(function.arguments.encode())) > MAX_DEPTH:
+        why = f"the arguments have {depth} levels of arrays and objects; allowed: {MAX_DEPTH}"
+        raise invalid_value(f"{place}.function.arguments", why)
+    return ToolCall(call.id, function.name, function.arguments)
 
 
 def _options(body: CompletionSampling, **given: Any) -> ResponseOptions:

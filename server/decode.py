@@ -75,13 +75,20 @@ def _checked(text: str | bytes) -> bytes:
         data = text.encode() if isinstance(text, str) else text
     except UnicodeEncodeError as error:
         raise ApiError(400, "invalid_json", f"the text is not Unicode: {error.reason}") from None
-    if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
-        brackets = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
-        depth = max(accumulate(map(_DEPTH.__getitem__, brackets)), default=0)
-        if depth > MAX_DEPTH:
-            message = f"the JSON has {depth} levels of arrays and objects; allowed: {MAX_DEPTH}"
-            raise ApiError(400, "invalid_json", message)
+    depth = json_depth(data)
+    if depth > MAX_DEPTH:
+        message = f"the JSON has {depth} levels of arrays and objects; allowed: {MAX_DEPTH}"
+        raise ApiError(400, "invalid_json", message)
     return data
+
+
+def json_depth(data: bytes) -> int:
+    """At least as many levels of arrays and objects as a JSON text has."""
+    most = data.count(b"[") + data.count(b"{")
+    if most <= MAX_DEPTH:
+        return most
+    brackets = _STRING.sub(b"", data).translate(None, _NOT_BRACKETS)
+    return max(accumulate(map(_DEPTH.__getitem__, brackets)), default=0)
 
 
 def _validate(adapter: Any, data: bytes) -> Any:

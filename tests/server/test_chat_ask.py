@@ -18,6 +18,9 @@ from radixchat.server.wire_text_completion import CompletionRequest
 HELLO = [{"role": "user", "content": "Hello"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
+# More levels than a template can be shown.
+DEEP_CALL = {"function": {"name": "f", "arguments": '{"a":' + "[" * 600 + "]" * 600 + "}"}}
+
 
 def chat(**body: Any) -> ChatAsk:
     return read_chat(decode_body(ChatCompletionRequest, json.dumps(body).encode()))
@@ -138,6 +141,11 @@ def test_no_call_where_none_is_wanted() -> None:
         ({"messages": HELLO, "modalities": ["audio"]}, "unsupported_parameter", "modalities"),
         ({"messages": HELLO, "tool_choice": "required"}, "invalid_value", "tool_choice"),
         ({"messages": HELLO, "tools": [{}]}, "invalid_value", "tools"),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": [DEEP_CALL]}]},
+            "invalid_value",
+            "messages[0].tool_calls[0].function.arguments",
+        ),
         ({"messages": HELLO, "tools": [TOOL, TOOL]}, "invalid_value", "tools"),
         (
             {"messages": HELLO, "tools": [TOOL], "tool_choice": {"function": {"name": "g"}}},
