@@ -13,7 +13,7 @@ from typing import Any
 
 from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.prompt import ChatMessage, ToolCall
-from radixchat.server.api_error import invalid_value, missing, unsupported
+from radixchat.server.api_error import ApiError, invalid_value, missing, unsupported
 from radixchat.server.decode import MAX_DEPTH, json_depth
 from radixchat.server.input_messages import content_text
 from radixchat.server.response_ask import read_grammar, read_options
@@ -37,6 +37,12 @@ _ROLES: Mapping[str, str] = {
     "system": "system",
     "developer": "system",  # OpenAI's newer name of it
     "tool": "tool",
+}
+# What else a body may call an option.
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "max_output_tokens": ("max_completion_tokens", "max_tokens"),
+    "min_output_tokens": ("min_output_tokens", "min_tokens"),
+    "top_logprobs": ("top_logprobs", "logprobs"),
 }
 
 
@@ -162,13 +168,22 @@ def _call(place: str, call: MessageToolCall) -> ToolCall:
 
 
 def _options(body: CompletionSampling, **given: Any) -> ResponseOptions:
-    return read_options(
-        body,
-        temperature=body.temperature,
-        top_p=body.top_p,
-        min_output_tokens=_either(body, "min_output_tokens", "min_tokens"),
-        **{"response_format": _format(body), **given},
-    )
+    """Refusals say the names that the body has."""
+    given |= {
+        "temperature": body.temperature,
+        "top_p": body.top_p,
+        "min_output_tokens": _either(body, "min_output_tokens", "min_tokens"),
+        "response_format": _format(body),
+    }
+    try:
+        return read_options(body, **given)
+    except ApiError as refusal:
+        message, param = refusal.message, str(refusal.param)
+        for option, fields in _FIELDS.items():
+            said = next((name for name in fields if getattr(body, name, None) is not None), option)
+            message = message.replace(option, said)
+            param = said if param == option else param
+        raise invalid_value(param, message) from refusal
 
 
 def _format(body: CompletionSampling) -> ResponseFormat | None:

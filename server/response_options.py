@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from radixchat.engine.errors import InvalidRequest
+from radixchat.engine.sampling_params import MAX_LOGPROBS
 from radixchat.server.message import check_text
 
 TRUNCATIONS = ("disabled", "auto")
@@ -48,7 +49,8 @@ class ResponseOptions:
     timeout_s: seconds after which the answer ends as it is. priority: higher goes first.
 
     Raises InvalidRequest, with the value and what would do, for what can be told of the options
-    alone. The ranges of the other numbers are SamplingParams'; what a token is, the model's.
+    alone. The ranges of the other numbers, which have the same names there, are SamplingParams';
+    what a token is, the model's.
     """
 
     temperature: float = 1.0
@@ -92,15 +94,19 @@ class ResponseOptions:
 
     def __post_init__(self) -> None:
         timeout, priority, truncation = self.timeout_s, self.priority, self.truncation
-        least, most = self.min_output_tokens, self.max_output_tokens
+        least, most, top = self.min_output_tokens, self.max_output_tokens, self.top_logprobs
         lasts = timeout is None or (timeout > 0 and math.isfinite(timeout))
         in_range = -MAX_PRIORITY <= priority <= MAX_PRIORITY
         has_room = most is None or least <= most
+        counted = top is None or 0 <= top <= MAX_LOGPROBS
         for name, value, allowed, ok in (
             ("truncation", truncation, " or ".join(TRUNCATIONS), truncation in TRUNCATIONS),
             ("timeout_s", timeout, "more than 0 seconds", lasts),
             ("priority", priority, f"-{MAX_PRIORITY} to {MAX_PRIORITY}", in_range),
+            ("max_output_tokens", most, "1 or more", most is None or most >= 1),
+            ("min_output_tokens", least, "0 or more", least >= 0),
             ("min_output_tokens", least, f"at most max_output_tokens, {most}", has_room),
+            ("top_logprobs", top, f"0 to {MAX_LOGPROBS}", counted),
         ):
             if not ok:
                 raise InvalidRequest(f"{name} is {value!r}; allowed: {allowed}")

@@ -18,6 +18,7 @@ from radixchat.server.wire_text_completion import CompletionRequest
 HELLO = [{"role": "user", "content": "Hello"}]
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 
+OURS = ("max_output_tokens", "min_output_tokens")
 # More levels than a template can be shown.
 DEEP_CALL = {"function": {"name": "f", "arguments": '{"a":' + "[" * 600 + "]" * 600 + "}"}}
 
@@ -140,6 +141,18 @@ def test_no_call_where_none_is_wanted() -> None:
         ({"messages": HELLO, "audio": {}}, "unsupported_parameter", "audio"),
         ({"messages": HELLO, "modalities": ["audio"]}, "unsupported_parameter", "modalities"),
         ({"messages": HELLO, "tool_choice": "required"}, "invalid_value", "tool_choice"),
+        ({"messages": HELLO, "max_tokens": 0}, "invalid_value", "max_tokens"),
+        (
+            {"messages": HELLO, "max_completion_tokens": -1},
+            "invalid_value",
+            "max_completion_tokens",
+        ),
+        ({"messages": HELLO, "max_tokens": 1, "min_tokens": 2}, "invalid_value", "min_tokens"),
+        (
+            {"messages": HELLO, "logprobs": True, "top_logprobs": 21},
+            "invalid_value",
+            "top_logprobs",
+        ),
         ({"messages": HELLO, "tools": [{}]}, "invalid_value", "tools"),
         (
             {"messages": [{"role": "assistant", "tool_calls": [DEEP_CALL]}]},
@@ -173,6 +186,7 @@ def test_a_chat_that_cannot_be_is_refused(body: dict[str, Any], code: str, param
     with pytest.raises(ApiError) as refusal:
         chat(**body)
     assert (refusal.value.code, refusal.value.param) == (code, param)
+    assert not any(name in refusal.value.message for name in OURS)
     assert refusal.value.status == 400
 
 
@@ -203,6 +217,8 @@ def test_how_prompts_are_gone_on_with() -> None:
         ({"prompt": "a", "suffix": "b"}, "suffix"),
         ({"prompt": "a", "best_of": 4}, "best_of"),
         ({"prompt": "a", "max_tokens": 0}, "max_tokens"),
+        ({"prompt": "a", "max_tokens": -1}, "max_tokens"),
+        ({"prompt": "a", "logprobs": 21}, "logprobs"),
         ({"prompt": []}, "prompt"),
         ({"prompt": [-1]}, "prompt[0]"),
         ({"prompt": "a", "n": 17}, "n"),

@@ -30,6 +30,9 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
         {"min_output_tokens": 11, "max_output_tokens": 10},
         "min_output_tokens is 11; allowed: at most max_output_tokens, 10",
     ),
+    ({"min_output_tokens": -1}, "min_output_tokens is -1; allowed: 0 or more$"),
+    ({"max_output_tokens": 0}, "max_output_tokens is 0; allowed: 1 or more"),
+    ({"top_logprobs": 21}, "top_logprobs is 21; allowed: 0 to 20"),
 )
 
 
@@ -48,6 +51,7 @@ def test_the_limits_themselves_are_allowed() -> None:
         "stop": (" ", *("x" * 255 + chr(65 + i) for i in range(15))),
         "bad_words": tuple(map(str, range(256))),
         "logit_bias": tuple((i, 0.0) for i in range(1024)),
+        "top_logprobs": 20,
         "min_output_tokens": 10,
         "max_output_tokens": 10,
         "priority": -100,
