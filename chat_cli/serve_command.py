@@ -121,6 +121,11 @@ _BOUNDS = options(
         help="WebSockets of all together.",
     ),
     count(
+        "--max-open",
+        show_default="twice --max-sockets",
+        help="Connections of any kind; one more is answered 503.",
+    ),
+    count(
         "--max-lanes", default=_LIMITS.max_lanes, show_default=True, help="Lanes of one WebSocket."
     ),
     count(
@@ -174,6 +179,7 @@ _OF_LIMITS = (
     "max_message_bytes",
     "max_connections",
     "max_sockets",
+    "max_open",
     "max_lanes",
     "max_queued",
     "requests_per_minute",

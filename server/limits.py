@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from radixchat.engine.errors import ConfigError
 
 _MEBIBYTE = 1 << 20
-_OPTIONAL = ("requests_per_minute", "tokens_per_day")
+_OPTIONAL = ("max_open", "requests_per_minute", "tokens_per_day")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,9 @@ class Limits:
     where that is asked.
 
     A principal: max_connections WebSockets at once; requests_per_minute that begin an answer;
-    tokens_per_day generated (None: as many as it likes). All together: max_sockets.
+    tokens_per_day generated (None: as many as it likes). All together: max_sockets, and max_open
+    connections of any kind, those included that have not said what they want (None: twice as many
+    as sockets). Sockets without their key yet are one principal, too.
     """
 
     max_message_bytes: int = 4 * _MEBIBYTE
@@ -46,6 +48,7 @@ class Limits:
     auth_seconds: float = 10.0
     max_connections: int = 64
     max_sockets: int = 1000
+    max_open: int | None = None
     requests_per_minute: int | None = None
     tokens_per_day: int | None = None
 
@@ -59,3 +62,8 @@ class Limits:
                     raise ConfigError(f"{field.name} is {value}; it must be more than 0")
             elif value < 1:
                 raise ConfigError(f"{field.name} is {value}; it must be 1 or more")
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections may be open."""
+        return 2 * self.max_sockets if self.max_open is None else self.max_open

@@ -17,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from radixchat.engine.errors import ConfigError
-from radixchat.server.bounded_head import bounded_head
+from radixchat.server.http_protocol import http_protocol
 from radixchat.server.limits import Limits
 from radixchat.server.origin import is_this_machine
 from radixchat.server.serve_settings import ServeSettings
@@ -29,7 +29,7 @@ _KEEP_ALIVE_SECONDS = 75
 # What a connection gets to send its last bytes when everything is being closed.
 _LAST_SECONDS = 2
 _LOOK_SECONDS = 0.02
-# Connections over HTTP, the model, the database.
+# The model, the database, and connections that are being turned away.
 _OTHER_FILES = 1024
 
 
@@ -90,11 +90,11 @@ def url_of(settings: ServeSettings, sockets: Sequence[socket.socket]) -> str:
 
 
 def make_room(limits: Limits) -> None:
-    """Let the process have as many files open as there may be sockets, if the system does.
+    """Let the process have as many files open as there may be connections, if the system does.
 
     Linux starts programs with 1,024, and an accept that fails takes the listener with it.
     """
-    wanted = 2 * limits.max_sockets + _OTHER_FILES
+    wanted = limits.open_connections + _OTHER_FILES
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
@@ -112,7 +112,7 @@ class Listener(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=bounded_head(settings.limits),
+                http=http_protocol(settings.limits),
                 ws=SocketProtocol,
                 # What is only somewhat too large gets an answer that says so, and stays connected.
                 ws_max_size=2 * settings.limits.max_message_bytes,
