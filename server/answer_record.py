@@ -132,14 +132,11 @@ class AnswerRecord:
     def _timings(self, usage: Usage) -> ResponseTimings:
         if not self._first_at:
             return ResponseTimings(None, None, None)
-        return ResponseTimings(
-            ttft_ms=self._since(self._accepted_at, self._first_at),
-            prompt_ms=self._since(self.submitted_at, self._first_at),
-            predicted_ms=self._since(self._first_at, self._last_at),
-            queue_ms=self._since(0, usage.queue_seconds),
+        return ResponseTimings.between(
+            self._accepted_at,
+            self.submitted_at,
+            self._first_at,
+            self._last_at,
+            queue_seconds=usage.queue_seconds,
             first_tokens=self._num_first,
         )
-
-    @staticmethod
-    def _since(start: float, end: float) -> float:
-        return round((end - start) * 1000, 3)

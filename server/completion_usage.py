@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from radixchat.server.completions import ChoiceEnd, Run
+from radixchat.server.response_usage import ResponseUsage
 from radixchat.server.wire_chat_completion import CompletionUsage
 
 
@@ -39,21 +40,17 @@ def completion_usage(
 
 def completion_timings(ends: Sequence[ChoiceEnd]) -> dict[str, Any] | None:
     """Milliseconds of the first choice, with llama.cpp's names; None without a token."""
-    first = min(ends, key=lambda end: end.sample.index).sample
-    if first.first_ms is None:
+    sample = min(ends, key=lambda end: end.sample.index).sample
+    usage, prompt_ms = sample.usage, sample.timings.prompt_ms
+    if prompt_ms is None:
         return None
-    usage, computed = first.usage, first.usage.computed_tokens
-    return {
-        "queue_ms": round(usage.queue_seconds * 1000, 3),
-        "cache_n": usage.cached_tokens,
-        "prompt_n": computed,
-        "prompt_ms": round(first.first_ms, 3),
-        "prompt_per_second": _per_second(computed, first.first_ms),
-        "predicted_n": usage.output_tokens,
-        "predicted_ms": round(first.last_ms, 3),
-        "predicted_per_second": _per_second(usage.output_tokens - 1, first.last_ms),
-    }
-
-
-def _per_second(count: int, milliseconds: float) -> float | None:
-    return round(count / milliseconds * 1000, 3) if count > 0 and milliseconds > 0 else None
+    spent = ResponseUsage(
+        usage.input_tokens,
+        usage.cached_tokens,
+        usage.cache_write_tokens,
+        usage.output_tokens,
+        usage.draft_tokens,
+        usage.accepted_tokens,
+    )
+    speed = round(usage.computed_tokens / prompt_ms * 1000, 3) if prompt_ms else None
+    return {**sample.timings.to_dict(spent), "prompt_per_second": speed}

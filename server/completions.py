@@ -101,6 +101,7 @@ class Completions:
         Raises InvalidRequest (PromptTooLong) and ServerDraining; its events raise as
         EngineThread.generate does.
         """
+        accepted_at = time.monotonic()
         self._host.require_accepting()
         self._require_short(message.content for message in ask.messages)
         prompt = await self.prompts.prompt(ask.messages, ask.use)
@@ -109,12 +110,13 @@ class Completions:
             options = self._without_calls(options)
         request = await self._request(options, prompt.ids, prompt.conversation)
         requests = self._fan_out(request, ask.n)
-        samples = Samples(self._host.engine, self._tokenizer, requests)
+        samples = Samples(self._host.engine, self._tokenizer, requests, accepted_at)
         events = self._chat_events(samples, requests, prompt, ask)
         return _run("chatcmpl", samples, events, 1, ask.n, prompt.num_known)
 
     async def text(self, ask: TextAsk) -> Run:
         """A run that goes on with each prompt; otherwise as chat."""
+        accepted_at = time.monotonic()
         self._host.require_accepting()
         requests: list[Request] = []
         for prompt in ask.prompts:
@@ -123,7 +125,7 @@ class Completions:
             if ask.prompt_logprobs is not None:
                 request.sampling = replace(request.sampling, prompt_logprobs=ask.prompt_logprobs)
             requests += self._fan_out(request, ask.n)
-        samples = Samples(self._host.engine, self._tokenizer, requests)
+        samples = Samples(self._host.engine, self._tokenizer, requests, accepted_at)
         return _run("cmpl", samples, self._text_events(samples, requests), len(ask.prompts), ask.n)
 
     def _fan_out(self, request: Request, n: int) -> list[Request]:

@@ -243,11 +243,11 @@ def _count(answering: _Answering, ends: Sequence[ChoiceEnd]) -> None:
     edge, run = answering.edge, answering.run
     edge.rates.spend(answering.principal, run.samples.num_tokens)
     for end in ends:
-        sample = end.sample
-        if sample.first_ms is not None and sample.index % run.choices_per_prompt == 0:
+        sample, ttft_ms = end.sample, end.sample.timings.ttft_ms
+        if ttft_ms is not None and sample.index % run.choices_per_prompt == 0:
             cached, known = sample.usage.cached_tokens, run.num_known
             found = "hit" if cached and cached >= known - 1 else "partial"
-            edge.metrics.first_token_came(sample.first_ms / 1000, found if cached else "miss")
+            edge.metrics.first_token_came(ttft_ms / 1000, found if cached else "miss")
 
 
 ROUTES = (

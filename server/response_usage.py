@@ -58,6 +58,26 @@ class ResponseTimings:
     queue_ms: float | None = None
     first_tokens: int = 1
 
+    @classmethod
+    def between(
+        cls,
+        accepted_at: float,
+        submitted_at: float,
+        first_at: float,
+        last_at: float,
+        *,
+        queue_seconds: float,
+        first_tokens: int,
+    ) -> ResponseTimings:
+        """From seconds on one clock: accepted, handed to the engine, first token, last token."""
+        return cls(
+            ttft_ms=round((first_at - accepted_at) * 1000, 3),
+            prompt_ms=round((first_at - submitted_at) * 1000, 3),
+            predicted_ms=round((last_at - first_at) * 1000, 3),
+            queue_ms=round(queue_seconds * 1000, 3),
+            first_tokens=first_tokens,
+        )
+
     def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
         """The `timings` object, with llama.cpp's names; draft_n: guessed or forced tokens."""
         return {

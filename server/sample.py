@@ -16,6 +16,7 @@ from radixchat.engine.request import FinishReason, Request, TokenEvent, Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.answer_ids import answer_ids
+from radixchat.server.response_usage import ResponseTimings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,7 @@ class SampleEnd:
 
     answer_ids: tokens whose text is `text`, what a conversation goes on from. output_ids: all that
     was sampled. stop: the stop text that ended it. logprobs: of the tokens that were shown, and
-    prompt_logprobs of the prompt's but the first, where they were asked for. first_ms: from the
-    hand-over to its first token, None where there was none; last_ms: from that to its last.
+    prompt_logprobs of the prompt's but the first, where they were asked for.
     """
 
     index: int
@@ -47,8 +47,7 @@ class SampleEnd:
     stop: str | None
     logprobs: tuple[TokenLogprob, ...]
     prompt_logprobs: tuple[TokenLogprob, ...] | None
-    first_ms: float | None
-    last_ms: float
+    timings: ResponseTimings
 
 
 class _Sample:
@@ -64,6 +63,7 @@ class _Sample:
         self._prompt_logprobs: tuple[TokenLogprob, ...] | None = None
         self._first_at: float | None = None
         self._last_at = 0.0
+        self._num_first = 0
 
     def take(self, event: TokenEvent) -> SampleDelta | None:
         """What the event adds; None where that is nothing to be told."""
@@ -72,6 +72,7 @@ class _Sample:
             self._last_at = event.at
             if self._first_at is None:
                 self._first_at = event.at
+            self._num_first += event.at == self._first_at
         if event.logprob is not None:
             self._logprobs.append(event.logprob)
         if event.prompt_logprobs is not None:
@@ -83,11 +84,13 @@ class _Sample:
             return None
         return SampleDelta(self._index, event.text, tuple(shown))
 
-    def end(self, event: TokenEvent, tokenizer: Tokenizer, submitted_at: float) -> SampleEnd:
+    def end(
+        self, event: TokenEvent, tokenizer: Tokenizer, accepted_at: float, submitted_at: float
+    ) -> SampleEnd:
         """The whole sample, with its last event."""
         assert event.finish is not None
         assert event.usage is not None
-        text, first = "".join(self._text), self._first_at
+        text = "".join(self._text)
         kept = self._ids[: event.num_kept]
         return SampleEnd(
             index=self._index,
@@ -100,8 +103,19 @@ class _Sample:
             stop=event.stop,
             logprobs=tuple(self._logprobs[: self._num_told]),
             prompt_logprobs=self._prompt_logprobs,
-            first_ms=None if first is None else (first - submitted_at) * 1000,
-            last_ms=0.0 if first is None else (self._last_at - first) * 1000,
+            timings=self._timings(event.usage, accepted_at, submitted_at),
+        )
+
+    def _timings(self, usage: Usage, accepted_at: float, submitted_at: float) -> ResponseTimings:
+        if self._first_at is None:
+            return ResponseTimings(None, None, None)
+        return ResponseTimings.between(
+            accepted_at,
+            submitted_at,
+            self._first_at,
+            self._last_at,
+            queue_seconds=usage.queue_seconds,
+            first_tokens=self._num_first,
         )
 
 
@@ -109,12 +123,18 @@ class Samples:
     """One run of several requests; sample i is of requests[i]. num_tokens: sampled so far."""
 
     def __init__(
-        self, engine: EngineThread, tokenizer: Tokenizer, requests: Sequence[Request]
+        self,
+        engine: EngineThread,
+        tokenizer: Tokenizer,
+        requests: Sequence[Request],
+        accepted_at: float,
     ) -> None:
+        """accepted_at: when they were asked for, before anything was encoded."""
         self.num_tokens = 0
         self._engine = engine
         self._tokenizer = tokenizer
         self._requests = requests
+        self._accepted_at = accepted_at
 
     async def events(self) -> AsyncGenerator[SampleDelta | SampleEnd]:
         """What happens, as it happens; once.
@@ -133,4 +153,4 @@ class Samples:
                 if delta is not None:
                     yield delta
                 if event.finish is not None and event.error is None:
-                    yield sample.end(event, self._tokenizer, submitted_at)
+                    yield sample.end(event, self._tokenizer, self._accepted_at, submitted_at)
