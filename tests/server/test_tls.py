@@ -13,7 +13,7 @@ from radixchat.engine.errors import ConfigError
 from radixchat.server.listener import Listener, bind, url_of
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.server.tls import exposed_key, tls_context
-from radixchat.tests.server.test_listener import app
+from radixchat.tests.server.test_http_protocol import app
 
 OPENSSL = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
 
