@@ -11,6 +11,7 @@ Knows no file, no lock and no transaction: whoever applies the steps holds the w
 
     holding     which principal has a message, since when: equal messages of several are one row,
                 and nobody finds what he has not said himself. A path's ancestors are held with it
+    passed      where a conversation has been beside its turns, to be deleted with it
     message_fts the words of each holding of a conversation that lists show, under its number
     idempotency the response that a client's event began; api_key, setting: nothing points to them
 """
@@ -139,6 +140,12 @@ def m004_principals(db: Database) -> None:
     """Several principals in one file, what a server keeps of its clients, and full-text search."""
     _add_columns(db)
     _create_holdings(db)
+    db.table("passed").create(
+        {"conversation": str, "message": str},
+        pk=("conversation", "message"),
+        foreign_keys=[("conversation", "conversation", "id"), ("message", "message", "id")],
+    )
+    db.table("passed").create_index(["message"])
     db.table("idempotency").create(
         {
             "principal": str,

@@ -80,6 +80,12 @@ def find_place(db: Database, conversation: str) -> Place:
     return Place(row["principal"], bool(row["searchable"]))
 
 
+def mark_passed(db: Database, conversation: str, message: str) -> None:
+    """Keep that the conversation was there: its tip may move on, and no turn tell of it."""
+    row = {"conversation": conversation, "message": message}
+    db.table("passed").insert(row, ignore=True)
+
+
 def mark_used(db: Database, conversation: str) -> None:
     """Make it the conversation last used."""
     last = "(SELECT max(used) FROM conversation)"

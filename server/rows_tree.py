@@ -1,4 +1,4 @@
-"""All that a conversation has passed: its tip, its turns, and all their ancestors, as a tree.
+"""All that a conversation has passed: its tip, its turns, where else it was, and what led there.
 
 Takes the open database. Knows not what is shown of it.
 """
@@ -14,23 +14,24 @@ from radixchat.server.rows import select
 from radixchat.server.rows_message import COLUMNS, to_message
 from radixchat.server.views import TreeMessage
 
-PASSED = """
-WITH RECURSIVE passed(id) AS (
+TREE = """
+WITH RECURSIVE tree(id) AS (
     SELECT id FROM (
         SELECT tip AS id FROM conversation WHERE id = :conversation
         UNION SELECT root FROM conversation WHERE id = :conversation
+        UNION SELECT message FROM passed WHERE conversation = :conversation
         UNION SELECT question FROM response WHERE conversation = :conversation
         UNION SELECT answer FROM response WHERE conversation = :conversation
     ) WHERE id IS NOT NULL
     UNION
-    SELECT message.parent FROM passed JOIN message USING (id) WHERE message.parent IS NOT NULL
+    SELECT message.parent FROM tree JOIN message USING (id) WHERE message.parent IS NOT NULL
 )
 """
 
 _MESSAGES = f"""
-{PASSED}
+{TREE}
 SELECT {COLUMNS}, holding.created_at
-FROM passed JOIN message USING (id)
+FROM tree JOIN message USING (id)
 JOIN holding ON holding.message = id AND holding.principal = :principal
 ORDER BY holding.number  -- a parent is held before its child is
 """

@@ -38,6 +38,16 @@ _RULES = (
         """,
     ),
     (
+        "conversation {id} has passed a message that {principal} does not hold",
+        """
+        SELECT id, principal FROM passed JOIN conversation ON id = conversation
+        WHERE NOT EXISTS (
+            SELECT 1 FROM holding WHERE holding.message = passed.message
+            AND holding.principal = conversation.principal
+        )
+        """,
+    ),
+    (
         "conversation {id} does not begin with its system message",
         """
         WITH RECURSIVE up(conversation, id) AS (

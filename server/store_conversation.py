@@ -16,7 +16,7 @@ from ulid import ULID
 from radixchat.engine.errors import ConversationLocked, InvalidRequest
 from radixchat.server.message import Message, NewMessage, check_text
 from radixchat.server.rows import ConversationRow, select
-from radixchat.server.rows_conversation import find_conversation
+from radixchat.server.rows_conversation import find_conversation, mark_passed
 from radixchat.server.rows_message import (
     Place,
     find_path,
@@ -82,6 +82,8 @@ def create(
         "updated_at": now,
     }
     db.table("conversation").insert(row)
+    if tip is not None:
+        mark_passed(db, id_, tip)
     return id_
 
 
@@ -105,6 +107,7 @@ def graft(db: Database, row: ConversationRow, messages: Sequence[tuple[str, str]
             db.table("conversation").update(row.id, {"root": tip})
     assert tip is not None
     move(db, row.id, tip)
+    mark_passed(db, row.id, tip)
     return tip
 
 
@@ -129,8 +132,10 @@ def move(db: Database, conversation: str, tip: str | None) -> None:
 def move_to(db: Database, row: ConversationRow, tip: str | None) -> None:
     """Make one of its principal's messages the last; raises InvalidRequest where that cannot be."""
     require_place(db, row, tip)
-    if tip is not None and row.listed and row.kept:
-        make_searchable(db, row.principal, tip)
+    if tip is not None:
+        mark_passed(db, row.id, tip)
+        if row.listed and row.kept:
+            make_searchable(db, row.principal, tip)
     move(db, row.id, tip)
 
 

@@ -20,7 +20,7 @@ from radixchat.engine.errors import ConversationLocked
 from radixchat.server.conversation import Conversation
 from radixchat.server.rows import RUNNING, ConversationRow, ForgottenPath, ResponseRow, select
 from radixchat.server.rows_message import find_path
-from radixchat.server.rows_tree import PASSED
+from radixchat.server.rows_tree import TREE
 from radixchat.server.store_conversation import LOCKED_RETRY_MS, move
 from radixchat.server.store_words import searchable_text
 
@@ -30,6 +30,10 @@ _NEEDED = f"""(
     OR EXISTS (SELECT 1 FROM conversation WHERE root = m.id AND principal = :principal)
     OR EXISTS (SELECT 1 FROM response WHERE question = m.id AND principal = :principal)
     OR EXISTS (SELECT 1 FROM response WHERE answer = m.id AND principal = :principal)
+    OR EXISTS (
+        SELECT 1 FROM passed JOIN conversation ON conversation.id = passed.conversation
+        WHERE message = m.id AND principal = :principal
+    )
     OR EXISTS (SELECT 1 FROM response WHERE {RUNNING} AND tip_before = m.id)
 )"""
 
@@ -60,12 +64,13 @@ def find_unkept(db: Database) -> list[Unkept]:
 
 def delete_conversation(db: Database, id_: str, principal: str) -> list[ForgottenPath]:
     """Delete it with its responses, whatever their state."""
-    passed = select(db, f"{PASSED} SELECT id FROM passed", conversation=id_)
+    tree = select(db, f"{TREE} SELECT id FROM tree", conversation=id_)
     own = "response IN (SELECT id FROM response WHERE conversation = ?)"
     db.execute(f"DELETE FROM idempotency WHERE {own}", [id_])
     db.execute("DELETE FROM response WHERE conversation = ?", [id_])
+    db.execute("DELETE FROM passed WHERE conversation = ?", [id_])
     db.execute("DELETE FROM conversation WHERE id = ?", [id_])
-    return forget(db, principal, [found["id"] for found in passed])
+    return forget(db, principal, [found["id"] for found in tree])
 
 
 def delete_response(
@@ -87,11 +92,22 @@ def delete_response(
         if not rest:
             return delete_conversation(db, conversation.id, row.principal)
         if conversation.tip in (row.answer, row.question):
-            move(db, row.conversation, rest[0]["answer"] or rest[0]["question"])
+            _go_back(db, conversation, rest[0]["answer"] or rest[0]["question"])
     db.execute("DELETE FROM idempotency WHERE response = ?", [row.id])
     db.execute("DELETE FROM response WHERE id = ?", [row.id])
     ends = [end for end in (row.answer, row.question) if end is not None]
     return forget(db, row.principal, [m.id for m in find_path(db, ends[0], row.principal)])
+
+
+def _go_back(db: Database, conversation: ConversationRow, tip: str) -> None:
+    """Move the tip to where it was, as if it had never been further on."""
+    assert conversation.tip is not None, "the tip is at a response"
+    stays = {message.id for message in find_path(db, tip, conversation.principal)}
+    for message in find_path(db, conversation.tip, conversation.principal):
+        if message.id not in stays:
+            here = "conversation = ? AND message = ?"
+            db.execute(f"DELETE FROM passed WHERE {here}", [conversation.id, message.id])
+    move(db, conversation.id, tip)
 
 
 def forget(db: Database, principal: str, messages: Iterable[str]) -> list[ForgottenPath]:

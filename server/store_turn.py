@@ -99,7 +99,8 @@ def reopen(db: Database, row: ResponseRow, owner: str) -> ResponseRow:
     if row.answer is not None:
         answer = find_path(db, row.answer, row.principal)[-1]
         saved = Answer(answer.text, answer.token_ids)
-    if conversation.tip in (row.answer, row.tip_before):
+    ended_at = row.answer or row.tip_before
+    if ended_at is not None and conversation.tip == ended_at:
         move(db, row.conversation, row.question)
     changes = {
         "status": IN_PROGRESS,

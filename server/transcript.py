@@ -21,6 +21,7 @@ from ulid import ULID
 from radixchat.engine.errors import InvalidRequest
 from radixchat.server.message import LeftOut, check_text
 from radixchat.server.rows import IN_PROGRESS, ConversationRow, ResponseRow, select
+from radixchat.server.rows_conversation import mark_passed
 from radixchat.server.rows_message import Place, insert_message
 from radixchat.server.rows_response import find_responses
 from radixchat.server.rows_tree import find_passed
@@ -129,6 +130,8 @@ def read_json(db: Database, principal: str, text: str) -> str | None:
     _insert_messages(db, principal, saved.messages)
     _require_whole(saved)
     _insert_conversation(db, principal, conversation, saved.conversation)
+    for end in {m.id for m in saved.messages} - {m.parent for m in saved.messages}:
+        mark_passed(db, conversation, end)
     for response in saved.responses:
         _insert_response(db, principal, conversation, response)
     return conversation

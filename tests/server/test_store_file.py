@@ -298,7 +298,7 @@ def test_verify_finds_changes(tmp_path: Path) -> None:
         question, answer = load(store, conversation).messages
         assert store.verify() == []
         for column, value in (("text", "Bye"), ("token_ids", b"123"), ("status", "error")):
-            old = {"text": "Hi", "token_ids": b"\1\0\0\0\2\0\0\0", "status": "complete"}[column]
+            old = {"text": "Hi", "token_ids": b"H\0\0\0i\0\0\0", "status": "complete"}[column]
             run(path, f"UPDATE message SET {column} = ? WHERE id = ?", value, question.id)
             assert store.verify() == [f"message {question.id} does not match its content"]
             run(path, f"UPDATE message SET {column} = ? WHERE id = ?", old, question.id)
