@@ -40,8 +40,8 @@ def test_all_flags() -> None:
         --host 0.0.0.0 --port 1 --insecure --allow-host a.example --allow-host b.example
         --allow-origin https://c.example --auth-mode message --tls-cert c.pem --tls-key k.pem
         --drain-timeout 5 --disconnect-grace -1 --strict --log-format json --max-message-bytes 9
-        --max-connections 1 --max-sockets 2 --max-lanes 3 --max-queued 4 --requests-per-minute 5
-        --tokens-per-day 6
+        --max-connections 1 --max-sockets 2 --max-open 7 --max-lanes 3 --max-queued 4
+        --requests-per-minute 5 --tokens-per-day 6
     """
     assert settings_of(*command_line.split()) == ServeSettings(
         host="0.0.0.0",
@@ -60,6 +60,7 @@ def test_all_flags() -> None:
             max_message_bytes=9,
             max_connections=1,
             max_sockets=2,
+            max_open=7,
             max_lanes=3,
             max_queued=4,
             requests_per_minute=5,
@@ -86,7 +87,7 @@ def test_the_engine_s_flags_are_chat_s() -> None:
 def test_every_flag_has_its_variable() -> None:
     """The variable of a flag is RADIXCHAT_ and its long name; --check is for one time only."""
     options = [p for p in serve.params if isinstance(p, click.Option)]
-    assert len(options) == 31
+    assert len(options) == 32
     for option in options:
         if option.name != "check":
             assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
