@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from radixchat.engine.errors import NO_DETAILS, RadixChatError
+from radixchat.engine.errors import NO_DETAILS, RadixChatError, ResponseNotFound
 from radixchat.server.error_info import ErrorInfo, describe_error
 from radixchat.server.response_options import ResponseOptions
 from radixchat.server.wire_error import ErrorBody, ErrorEvent
@@ -135,6 +135,12 @@ def missing(param: str) -> ApiError:
     """A field that has to be there."""
     message = f"{param} is missing; it is required"
     return ApiError(400, "missing_required_parameter", message, param=param)
+
+
+def previous_response_not_found(error: ResponseNotFound) -> ApiError:
+    """OpenAI has a code of its own for the response that a new one goes on from."""
+    code, param = "previous_response_not_found", "previous_response_id"
+    return ApiError(404, code, str(error), param=param)
 
 
 def model_not_found(asked: str, served: str) -> ApiError:

@@ -26,7 +26,7 @@ from radixchat.server.completions import ChoiceEnd, ChoicePart, Completions, Run
 from radixchat.server.decode import decode_body
 from radixchat.server.edge import Edge, edge_of, principal_of
 from radixchat.server.message_index import MessageIndex
-from radixchat.server.sse import DONE, EventStream, sse, while_connected
+from radixchat.server.sse import CLIENT_GONE, DONE, EventStream, sse, while_connected
 from radixchat.server.text_answer import TextChunks
 from radixchat.server.wire_chat_completion import ChatCompletion, ChatCompletionChunk
 from radixchat.server.wire_chat_request import ChatCompletionRequest, CompletionSampling
@@ -35,7 +35,6 @@ from radixchat.server.wire_value import wire_dict
 
 # What the engine refuses, it refuses within a step; an answer's first token may take a minute.
 REFUSAL_S = 1.0
-GONE = 499  # nginx's, of a client that did not wait; nobody reads it
 
 Body = TypeVar("Body", bound=CompletionSampling)
 Events = AsyncGenerator[ChoicePart | ChoiceEnd]
@@ -160,7 +159,7 @@ def _form(edge: Edge, body: CompletionSampling) -> AnswerForm:
 async def _answer(request: Request, body: CompletionSampling, answering: _Answering) -> ASGIApp:
     if not body.stream:
         answer = await while_connected(request.receive, _whole(answering))
-        return Response(status_code=GONE) if answer is None else answer
+        return Response(status_code=CLIENT_GONE) if answer is None else answer
     with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     events = await _begun(answering.run.events)
     limits = answering.edge.settings.limits

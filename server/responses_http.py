@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from radixchat.engine.errors import RadixChatError, ResponseNotFound
-from radixchat.server.api_error import ApiError, invalid_value, unsupported
+from radixchat.server.api_error import invalid_value, previous_response_not_found, unsupported
 from radixchat.server.asks import EventKey
 from radixchat.server.conversation_items import input_items, page_of
 from radixchat.server.decode import decode_body, decode_value
@@ -28,19 +28,16 @@ from radixchat.server.response_ask import ResponseAsk, response_create_to_ask
 from radixchat.server.response_log import Subscription
 from radixchat.server.response_object import response_object
 from radixchat.server.service import ChatService
-from radixchat.server.sse import EventStream, sse, while_connected
+from radixchat.server.sse import CLIENT_GONE, EventStream, sse, while_connected
 from radixchat.server.stored_response import StoredResponse
 from radixchat.server.wire_conversation import ResponseBody, ResponseDeleted
 from radixchat.server.wire_query import ListQuery, ResponseQuery
 from radixchat.server.wire_value import wire_dict
 
 AnyResponse = LiveResponse | StoredResponse
-CUT_SHORT = "server_shutdown"
 # A cancelled response ends with the step that runs; that takes a second or two on a slow machine.
 _CANCEL_S = 10.0
 _MAX_KEY = 256
-# nginx's number for a client that has gone; nobody is there to read it.
-_CLIENT_GONE = 499
 
 
 async def create_response(request: Request) -> ASGIApp:
@@ -63,9 +60,8 @@ async def create_response(request: Request) -> ASGIApp:
     is_kept = arguments.get("store", True)
     try:
         response = await service.begin(asked.ask, asked.options, **arguments)
-    except ResponseNotFound as error:  # OpenAI has a code of its own for it
-        code, param = "previous_response_not_found", "previous_response_id"
-        raise ApiError(404, code, str(error), param=param) from error
+    except ResponseNotFound as error:
+        raise previous_response_not_found(error) from error
 
     async def leave() -> None:
         if not is_kept:
@@ -78,7 +74,7 @@ async def create_response(request: Request) -> ASGIApp:
     try:
         await while_connected(request.receive, _ended(response))
         if response.done is None:
-            return Response(status_code=_CLIENT_GONE)
+            return Response(status_code=CLIENT_GONE)
         return _shown(service, response, token_ids=asked.return_token_ids)
     finally:
         await leave()
@@ -92,7 +88,7 @@ async def retrieve_response(request: Request) -> ASGIApp:
     if not query.stream:
         return _shown(service, response)
     resumed = "stored" if isinstance(response, StoredResponse) else "replay"
-    if query.continue_ and isinstance(response, StoredResponse) and _is_cut_short(response):
+    if query.continue_ and isinstance(response, StoredResponse) and response.is_cut_short:
         response = await service.continue_response(response.id)
         resumed = "continued"
     edge_of(request).metrics.resumed(resumed)
@@ -212,10 +208,6 @@ async def _ended(response: AnyResponse) -> None:
 async def _find(request: Request) -> AnyResponse:
     """The response that the path names. Raises ResponseNotFound."""
     return await service_of(request).response(request.path_params["response_id"])
-
-
-def _is_cut_short(response: StoredResponse) -> bool:
-    return response.done is not None and response.done.reason == CUT_SHORT
 
 
 _ONE = "/v1/responses/{response_id}"

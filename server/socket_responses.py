@@ -16,7 +16,7 @@ from typing import Any
 
 from radixchat.engine.errors import RadixChatError, ResponseNotFound
 from radixchat.engine.hint import Signal
-from radixchat.server.api_error import ApiError, api_error_of
+from radixchat.server.api_error import ApiError, api_error_of, previous_response_not_found
 from radixchat.server.asks import AnotherAnswer, EventKey, NewTurn
 from radixchat.server.edge import Edge
 from radixchat.server.encode import Encoder
@@ -39,7 +39,6 @@ from radixchat.server.wire_value import wire_dict
 MAX_FOLLOWED = 64
 # Conversations that are not to be stored and can still be gone on from; then the oldest goes.
 MAX_UNKEPT = 64
-CUT_SHORT = "server_shutdown"
 
 # On whose behalf a response begins: its connection follows it anyway.
 _asking: contextvars.ContextVar[SocketResponses | None] = contextvars.ContextVar(
@@ -102,7 +101,7 @@ class SocketResponses:
             raise
         result = "stored" if isinstance(response, StoredResponse) else None
         goes_on = event.x is not None and event.x.continue_
-        if goes_on and isinstance(response, StoredResponse) and response.done.reason == CUT_SHORT:
+        if goes_on and isinstance(response, StoredResponse) and response.is_cut_short:
             response = await self._service.continue_response(event.response_id)
             result = "continued"
         token_ids = bool(event.x and event.x.return_token_ids)
@@ -204,8 +203,7 @@ class SocketResponses:
         except ResponseNotFound as error:
             if not isinstance(asked.ask, NewTurn):
                 raise
-            code, param = "previous_response_not_found", "previous_response_id"  # OpenAI's own
-            raise ApiError(404, code, str(error), param=param) from error
+            raise previous_response_not_found(error) from error
 
     async def _begun(
         self, begin: Coroutine[Any, Any, LiveResponse | StoredResponse], keep: bool

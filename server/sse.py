@@ -27,6 +27,7 @@ T = TypeVar("T")
 HEARTBEAT_S = 15.0
 HEARTBEAT = b": still there\n\n"
 DONE = b"data: [DONE]\n\n"
+CLIENT_GONE = 499  # nginx's status, of a client that did not wait; nobody reads it
 _HEADERS = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),

@@ -18,7 +18,7 @@ from radixchat.server.protocol import (
 )
 from radixchat.server.response_events import FIRST_DELTA
 from radixchat.server.response_log import ResponseLog, Subscription
-from radixchat.server.rows import ResponseRow
+from radixchat.server.rows import KILLED, ResponseRow
 
 
 class StoredResponse:
@@ -55,6 +55,11 @@ class StoredResponse:
             sequence=self.log.end_sequence(row.status if row.generates else "incomplete"),
         )
         self.log.end(self.done)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """The end of its process ended it: `ChatService.continue_response` goes on with it."""
+        return self.done.reason == KILLED.reason
 
     def cancel(self, reason: str = "interrupted") -> None:
         """It has ended: nothing."""

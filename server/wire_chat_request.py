@@ -10,10 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from radixchat.server.wire_input import Content, GrammarFormat, Metadata, Names, Sampling
-from radixchat.server.wire_value import MANY, Bound
-
-SiblingCount = Annotated[int, Bound(ge=1, le=16)]
+from radixchat.server.wire_input import (
+    AnswerCount,
+    Content,
+    GrammarFormat,
+    Metadata,
+    Names,
+    Sampling,
+)
+from radixchat.server.wire_value import MANY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +102,7 @@ class CompletionSampling(Sampling):
     top_p: float | None = None
     max_tokens: int | None = None
     min_tokens: int | None = None
-    n: SiblingCount | None = None
+    n: AnswerCount | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     return_token_ids: bool | None = None

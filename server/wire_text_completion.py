@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from radixchat.server.wire_chat_completion import CompletionUsage, Finish
-from radixchat.server.wire_chat_request import ChatMessageParam, CompletionSampling, SiblingCount
+from radixchat.server.wire_chat_request import ChatMessageParam, CompletionSampling
+from radixchat.server.wire_input import AnswerCount
 from radixchat.server.wire_value import MANY, Bound
 
 TokenId = Annotated[int, Bound(ge=0, le=2**31 - 1)]
@@ -28,7 +29,7 @@ class CompletionRequest(CompletionSampling):
         | Annotated[tuple[str, ...], PROMPTS]
         | Annotated[tuple[TokenIds, ...], PROMPTS]
     )
-    best_of: SiblingCount | None = None
+    best_of: AnswerCount | None = None
     echo: bool | None = None
     logprobs: int | None = None
     suffix: str | None = None
