@@ -1,4 +1,4 @@
-"""A chat's answers in OpenAI's form: whole (`chat_completion`) and in chunks (`ChatChunks`).
+"""A chat's answers in OpenAI's form, in chunks or whole: `ChatChunks`.
 
 Knows no socket: values in, wire values out.
 """
@@ -43,23 +43,8 @@ class AnswerForm:
     with_ids: bool = False
 
 
-def chat_completion(run: Run, ends: Sequence[ChoiceEnd], form: AnswerForm) -> ChatCompletion:
-    """All of it, once every choice has ended."""
-    ordered = sorted(ends, key=lambda end: end.sample.index)
-    return ChatCompletion(
-        id=run.id,
-        created=run.created,
-        model=form.model,
-        system_fingerprint=form.fingerprint,
-        choices=tuple(_choice(end, form) for end in ordered),
-        usage=completion_usage(run, ordered),
-        timings=completion_timings(ordered),
-        prompt_token_ids=ordered[0].sample.prompt_ids if form.with_ids else None,
-    )
-
-
 class ChatChunks:
-    """A run's events as the chunks of a stream."""
+    """A run's events as the chunks of a stream, or its ends as one answer."""
 
     def __init__(self, run: Run, form: AnswerForm, *, with_logprobs: bool) -> None:
         self._run = run
@@ -102,6 +87,21 @@ class ChatChunks:
     def usage(self, ends: Sequence[ChoiceEnd]) -> ChatCompletionChunk:
         """The last chunk, which has no choice."""
         return self._chunk(usage=completion_usage(self._run, ends), ends=ends)
+
+    def whole(self, ends: Sequence[ChoiceEnd]) -> ChatCompletion:
+        """All of it, once every choice has ended."""
+        ordered = sorted(ends, key=lambda end: end.sample.index)
+        form = self._form
+        return ChatCompletion(
+            id=self._run.id,
+            created=self._run.created,
+            model=form.model,
+            system_fingerprint=form.fingerprint,
+            choices=tuple(_choice(end, form) for end in ordered),
+            usage=completion_usage(self._run, ordered),
+            timings=completion_timings(ordered),
+            prompt_token_ids=ordered[0].sample.prompt_ids if form.with_ids else None,
+        )
 
     def _chunk(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from radixchat.engine.errors import InvalidRequest, RadixChatError
 from radixchat.engine.template import ChatTemplate
 from radixchat.server.api_error import api_error_of, model_not_found
-from radixchat.server.chat_answer import AnswerForm, ChatChunks, chat_completion
+from radixchat.server.chat_answer import AnswerForm, ChatChunks
 from radixchat.server.chat_ask import read_chat, read_text
 from radixchat.server.completions import ChoiceEnd, ChoicePart, Completions, Run
 from radixchat.server.decode import decode_body
@@ -28,7 +28,7 @@ from radixchat.server.edge import Edge, edge_of, principal_of
 from radixchat.server.message_index import MessageIndex
 from radixchat.server.sse import CLIENT_GONE, DONE, EventStream, sse, while_connected
 from radixchat.server.text_answer import TextChunks
-from radixchat.server.wire_chat_completion import ChatCompletion, ChatCompletionChunk
+from radixchat.server.wire_chat_completion import ChatCompletionChunk
 from radixchat.server.wire_chat_request import ChatCompletionRequest, CompletionSampling
 from radixchat.server.wire_text_completion import CompletionRequest, TextCompletion
 from radixchat.server.wire_value import wire_dict
@@ -68,19 +68,12 @@ def completions_of(request: Request) -> Completions:
 
 @dataclass(frozen=True, slots=True)
 class _Answering:
-    """One run on its way out.
-
-    whole: the answer from all ends. begin, part, end, usage: a stream's chunks.
-    """
+    """One run on its way out."""
 
     edge: Edge
     principal: str
     run: Run
-    whole: Callable[[Sequence[ChoiceEnd]], ChatCompletion | TextCompletion]
-    begin: Callable[[], Sequence[Chunk]]
-    part: Callable[[ChoicePart], Sequence[Chunk]]
-    end: Callable[[ChoiceEnd], Sequence[Chunk]]
-    usage: Callable[[Sequence[ChoiceEnd]], Chunk]
+    chunks: ChatChunks | TextChunks
 
 
 async def chat_completions(request: Request) -> ASGIApp:
@@ -90,18 +83,9 @@ async def chat_completions(request: Request) -> ASGIApp:
     ask = read_chat(body)
     with _about("messages"):
         run = await completions.chat(ask)
-    form = _form(edge, body)
-    chunks = ChatChunks(run, form, with_logprobs=ask.options.top_logprobs is not None)
-    answering = _Answering(
-        edge=edge,
-        principal=principal_of(request).id,
-        run=run,
-        whole=lambda ends: chat_completion(run, ends, form),
-        begin=chunks.begin,
-        part=chunks.part,
-        end=chunks.end,
-        usage=chunks.usage,
-    )
+    with_logprobs = ask.options.top_logprobs is not None
+    chunks = ChatChunks(run, _form(edge, body), with_logprobs=with_logprobs)
+    answering = _Answering(edge, principal_of(request).id, run, chunks)
     return await _answer(request, body, answering)
 
 
@@ -113,16 +97,7 @@ async def text_completions(request: Request) -> ASGIApp:
     with _about("prompt"):
         run = await completions.text(ask)
     chunks = TextChunks(run, ask, _form(edge, body), edge.host.tokenizer)
-    answering = _Answering(
-        edge=edge,
-        principal=principal_of(request).id,
-        run=run,
-        whole=chunks.whole,
-        begin=tuple,
-        part=chunks.part,
-        end=chunks.end,
-        usage=chunks.usage,
-    )
+    answering = _Answering(edge, principal_of(request).id, run, chunks)
     return await _answer(request, body, answering)
 
 
@@ -176,7 +151,7 @@ async def _whole(answering: _Answering) -> Response:
                     ends.append(event)
     finally:
         _count(answering, ends)
-    return JSONResponse(wire_dict(answering.whole(ends)))
+    return JSONResponse(wire_dict(answering.chunks.whole(ends)))
 
 
 async def _stream(
@@ -184,19 +159,19 @@ async def _stream(
 ) -> AsyncGenerator[bytes]:
     ends: list[ChoiceEnd] = []
     try:
-        for chunk in answering.begin():
+        for chunk in answering.chunks.begin():
             yield sse(wire_dict(chunk))
         async with contextlib.aclosing(events):
             async for event in events:
                 if isinstance(event, ChoiceEnd):
                     ends.append(event)
-                    chunks = answering.end(event)
+                    chunks: Sequence[Chunk] = answering.chunks.end(event)
                 else:
-                    chunks = answering.part(event)
+                    chunks = answering.chunks.part(event)
                 for chunk in chunks:
                     yield sse(wire_dict(chunk))
         if with_usage:
-            yield sse(wire_dict(answering.usage(ends)))
+            yield sse(wire_dict(answering.chunks.usage(ends)))
         yield DONE
     except RadixChatError as error:
         refusal = api_error_of(error)

@@ -1,4 +1,4 @@
-"""Continuations of prompts in OpenAI's form: whole (`text_completion`), in chunks (`TextChunks`).
+"""Continuations of prompts in OpenAI's form, in chunks or whole: `TextChunks`.
 
 Knows no socket: values in, wire values out.
 """
@@ -32,6 +32,10 @@ class TextChunks:
         self._form = form
         self._tokenizer = tokenizer
         self._lengths: dict[int, int] = {}  # of each choice's text so far, the prompt's included
+
+    def begin(self) -> list[TextCompletion]:
+        """Nothing: a text has no role."""
+        return []
 
     def part(self, event: ChoicePart) -> list[TextCompletion]:
         """More of a choice. An echo waits for the end of a choice: its logprobs are known then."""
