@@ -148,7 +148,10 @@ def _param(entry: Any, *, tagged: bool) -> str | None:
 
 # What pydantic calls the alternatives of a field: names of types, which no field has.
 _BRANCHES = frozenset(
-    {"str", "int", "float", "bool", "ConversationRef", "constrained-str", "constrained-int"}
+    {
+        *("str", "int", "float", "bool", "constrained-str", "constrained-int"),
+        *("ConversationRef", "NamedTool", "ChatFormat", "GrammarFormat"),
+    }
 )
 
 

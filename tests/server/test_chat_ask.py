@@ -142,6 +142,12 @@ def test_no_call_where_none_is_wanted() -> None:
         ({"messages": HELLO, "modalities": ["audio"]}, "unsupported_parameter", "modalities"),
         ({"messages": HELLO, "tool_choice": "required"}, "invalid_value", "tool_choice"),
         ({"messages": HELLO, "max_tokens": 0}, "invalid_value", "max_tokens"),
+        ({"messages": HELLO, "tool_choice": {"type": "x"}}, "invalid_value", "tool_choice.type"),
+        (
+            {"messages": HELLO, "response_format": {"type": "xml"}},
+            "invalid_value",
+            "response_format.type",
+        ),
         (
             {"messages": HELLO, "max_completion_tokens": -1},
             "invalid_value",
