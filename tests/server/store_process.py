@@ -2,6 +2,7 @@
 
 store_process.py loop FILE     turns of one conversation for ever; after each commit a line
 store_process.py turns FILE N  N turns, then one line
+store_process.py churn FILE    conversations that are not kept, that are deleted, that stay; events
 store_process.py hold FILE     begins a turn, saves a part of the answer, prints it, waits
 store_process.py open          opens each file named on stdin, prints a conversation's id
 """
@@ -22,7 +23,9 @@ def report(**facts: object) -> None:
     sys.stdout.flush()
 
 
-def begin(store: Store, conversation: str, text: str) -> tuple[str, str]:
+def begin(
+    store: Store, conversation: str, text: str, event: tuple[str, str] | None = None
+) -> tuple[str, str]:
     """The response's id and its question."""
     tip = store.conversation(conversation, principal="local").tip
     begun = store.begin_response(
@@ -33,6 +36,7 @@ def begin(store: Store, conversation: str, text: str) -> tuple[str, str]:
         options={},
         principal="local",
         render_hash="r",
+        event=event,
     )
     return begun.id, begun.question
 
@@ -73,6 +77,24 @@ def turns(path: Path, count: int) -> None:
     report(conversation=conversation)
 
 
+def churn(path: Path) -> None:
+    with Store(path) as store:
+        number = 0
+        while True:
+            passing = store.create_conversation(principal="local", kept=False)
+            one_turn(store, passing, number, tell=False)
+            gone = store.create_conversation(principal="local", system="S", listed=False)
+            one_turn(store, gone, number, tell=False)
+            stays = store.create_conversation(principal="local", system="S")
+            event = (f"{stays} {number}", "digest")
+            response, _ = begin(store, stays, f"question {number}", event=event)
+            report(stays=stays, event=event, response=response)
+            store.finish_response(response, Outcome("completed", answer=Answer("yes", (1,))))
+            store.delete_conversation(gone, principal="local")
+            report(gone=gone, passing=passing)
+            number += 1
+
+
 def hold(path: Path) -> None:
     with Store(path) as store:
         conversation = store.create_conversation(principal="local", system="Be brief.")
@@ -96,6 +118,8 @@ def open_named() -> None:
 def main(action: str, *arguments: str) -> None:
     if action == "loop":
         loop(Path(arguments[0]))
+    elif action == "churn":
+        churn(Path(arguments[0]))
     elif action == "turns":
         turns(Path(arguments[0]), int(arguments[1]))
     elif action == "hold":

@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
-from radixchat.engine.errors import ConversationLocked
+from radixchat.engine.errors import ConversationLocked, ConversationNotFound
 from radixchat.server.message import NewMessage
+from radixchat.server.migrations import SCHEMA_VERSION
 from radixchat.server.store import Store
+from radixchat.tests.server.test_migrations import as_of_version_3
 
 PROGRAM = Path(__file__).with_name("store_process.py")
 
@@ -189,30 +191,71 @@ def test_kill_at_many_random_moments(spawn: Spawn, tmp_path: Path) -> None:
         kill_while_writing(spawn, tmp_path / "s.db", random.uniform(0.0, 1.0))
 
 
+def kill_while_deleting(spawn: Spawn, path: Path, seconds: float) -> None:
+    """What a killed process has deleted stays deleted, what it has begun is known by its event."""
+    process = spawn("churn", path)
+    facts(process)
+    time.sleep(seconds)
+    process.kill()
+    said = [json.loads(line) for line in process.communicate()[0].splitlines()]
+    with Store(path) as store:
+        assert store.verify() == []
+        for fact in said:
+            for gone in (fact[key] for key in ("gone", "passing") if key in fact):
+                with pytest.raises(ConversationNotFound):
+                    store.conversation(gone, principal="local")
+            if "stays" in fact:
+                assert store.conversation(fact["stays"], principal="local").num_turns == 1
+                begun = store.begun_by(*fact["event"], principal="local")
+                assert begun is not None
+                assert begun.id == fact["response"]
+        with store._file.reading() as db:
+            assert db.table("conversation").count_where("kept = 0") == 0
+            assert db.table("response").count_where("status = 'in_progress'") == 0
+
+
+def test_kill_while_deleting(spawn: Spawn, tmp_path: Path) -> None:
+    """kill -9 in the middle of deletions leaves no half of one, again and again in one file."""
+    for _ in range(3):
+        kill_while_deleting(spawn, tmp_path / "s.db", random.uniform(0.0, 0.3))
+
+
+@pytest.mark.slow
+def test_kill_while_deleting_many_times(spawn: Spawn, tmp_path: Path) -> None:
+    """The same, fifty times."""
+    for _ in range(50):
+        kill_while_deleting(spawn, tmp_path / "s.db", random.uniform(0.0, 0.5))
+
+
 def open_at_once(spawn: Spawn, folder: Path, rounds: int) -> None:
-    processes = [spawn("open") for _ in range(4)]
+    processes = [spawn("open") for _ in range(6)]
     for number in range(rounds):
         path = folder / f"{number}.db"
-        if number % 2:
+        if number % 3 == 1:
             path.touch()  # an empty file is as good as none
+        if number % 3 == 2:
+            as_of_version_3(path)
         for process in processes:
             tell(process, str(path))
         made = {facts(process)["conversation"] for process in processes}
         with Store(path) as store:
-            assert len(made) == 4
-            assert {store.conversation(id_, principal="local").id for id_ in made} == made
+            assert len(made) == 6
+            assert all(store.conversation(id_, principal="local").id == id_ for id_ in made)
             assert store.verify() == []
+            with store._file.reading() as db:
+                steps = [row["name"] for row in db.query("SELECT name FROM _sqlite_migrations")]
+        assert len(steps) == len(set(steps)) == SCHEMA_VERSION
 
 
-def test_four_processes_open_one_empty_file(spawn: Spawn, tmp_path: Path) -> None:
-    """The schema is made once, whoever comes first, and nobody fails."""
-    open_at_once(spawn, tmp_path, rounds=20)
+def test_six_processes_open_one_empty_file(spawn: Spawn, tmp_path: Path) -> None:
+    """The schema is made or brought up to date once, whoever comes first, and nobody fails."""
+    open_at_once(spawn, tmp_path, rounds=12)
 
 
 @pytest.mark.slow
-def test_four_processes_open_many_empty_files(spawn: Spawn, tmp_path: Path) -> None:
-    """The same, four hundred times."""
-    open_at_once(spawn, tmp_path, rounds=400)
+def test_six_processes_open_many_empty_files(spawn: Spawn, tmp_path: Path) -> None:
+    """The same, three hundred times."""
+    open_at_once(spawn, tmp_path, rounds=300)
 
 
 def write_at_once(spawn: Spawn, path: Path, processes: int, turns: int) -> None:
