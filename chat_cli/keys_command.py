@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 _HELP = """Keys of a server's clients.
 
-From the first one on, `radixchat serve` wants one of every request: Authorization: Bearer KEY. Each
-sees its own conversations and finds its own cached tokens only. The database keeps no key, but a
-hash of it.
+From the first one on, `radixchat serve` wants one of every request: Authorization: Bearer KEY; also
+when all are revoked. Each sees its own conversations and finds its own cached tokens only. The
+database keeps no key, but a hash of it.
 """
 
 
@@ -86,7 +86,7 @@ def revoke(name: str, database: str | None) -> None:
 
     def work(store: KeyStore, streams: Streams) -> int:
         key = store.revoke(name)
-        streams.notes.note(f"{key.name} opens nothing any more; what is connected stays so")
+        streams.notes.note(f"{key.name} opens nothing any more; open sockets end within seconds")
         return exit_codes.OK
 
     _run(work, database)

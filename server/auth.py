@@ -4,15 +4,19 @@ Knows no connection and no table: the key store compares hashes, in constant tim
 logged and never sent back.
 
     no key was ever made      everybody is "local": whoever reaches this machine's own address
-    there is one              a valid key, or nobody
+    there was one             a valid key, or nobody; also when the last one was revoked
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+
+from radixchat.engine.errors import RadixChatError
 
 LOCAL = "local"
 SUBPROTOCOL = "radixchat.v1"
@@ -39,17 +43,23 @@ Find = Callable[[str], Awaitable[Principal | None]]
 class Authenticator:
     """Turns keys into principals.
 
-    find: the principal of a key, if there is one. any_key: whether any key exists. open: without
-    any key, everybody is "local"; a server that strangers reach is not, unless its operator said
-    so.
+    find: the principal of a key, if there is one. any_key: whether any was ever made. is_open:
+    without any, everybody is "local"; a server that strangers reach is not, unless its operator
+    said so. look_seconds: how often `withdrawn` looks.
     """
 
     def __init__(
-        self, find: Find, any_key: Callable[[], Awaitable[bool]], *, is_open: bool
+        self,
+        find: Find,
+        any_key: Callable[[], Awaitable[bool]],
+        *,
+        is_open: bool,
+        look_seconds: float = 10.0,
     ) -> None:
         self._find = find
         self._any_key = any_key
         self._is_open = is_open
+        self._look_seconds = look_seconds
 
     async def principal(self, key: str | None) -> Principal | None:
         """Who has this key; None: nobody may come in with it.
@@ -61,6 +71,15 @@ class Authenticator:
             if found is not None:
                 return found
         return None if await self.needs_key() else Principal(LOCAL, is_operator=True)
+
+    async def withdrawn(self, key: str | None, principal: str) -> None:
+        """Return when the key does not make a principal of whoever has it any more."""
+        while True:
+            await asyncio.sleep(self._look_seconds)
+            with contextlib.suppress(RadixChatError):  # a database that is busy withdraws nothing
+                found = await self.principal(key)
+                if found is None or found.id != principal:
+                    return
 
     async def needs_key(self) -> bool:
         """Whether nobody comes in without one; once it is so, it stays so."""

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from radixchat.server.key_store import KeyStore
+from radixchat.server.key_store import ApiKey, KeyStore
 from radixchat.server.store_file import StoreFile
 
 
@@ -20,14 +20,9 @@ def open_keys(database: Path) -> Iterator[KeyStore]:
         file.close()
 
 
-def num_keys(keys: KeyStore) -> int:
-    """How many keys open something."""
-    return sum(key.revoked_at is None for key in keys.list())
-
-
-def count_keys(database: Path) -> int:
-    """The same, of a file that may not be there yet. Raises StoreError."""
+def find_keys(database: Path) -> list[ApiKey]:
+    """All keys, of a file that may not be there yet. Raises StoreError."""
     if not database.exists():
-        return 0
+        return []
     with open_keys(database) as keys:
-        return num_keys(keys)
+        return keys.list()

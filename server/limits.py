@@ -27,7 +27,7 @@ class Limits:
     A connection: max_lanes in use at once; max_queued turns that wait in one lane; max_errors
     invalid messages in a row; max_queue_bytes or max_queue_events kept for a reader; a reader that
     takes nothing for stalled_seconds is cut; auth_seconds until the first message has the key,
-    where that is asked.
+    where that is asked; an open socket's key is looked at again every key_seconds.
 
     A principal: max_connections WebSockets at once; requests_per_minute that begin an answer;
     tokens_per_day generated (None: as many as it likes). All together: max_sockets, and max_open
@@ -46,6 +46,7 @@ class Limits:
     max_queue_events: int = 512
     stalled_seconds: float = 10.0
     auth_seconds: float = 10.0
+    key_seconds: float = 10.0
     max_connections: int = 64
     max_sockets: int = 1000
     max_open: int | None = None

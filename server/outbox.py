@@ -26,6 +26,7 @@ WireEvent = dict[str, Any]
 # How a connection ends (RFC 6455 §7.4 and the registry of codes).
 GOING_AWAY, UNSUPPORTED_DATA, POLICY_VIOLATION = 1001, 1003, 1008
 INTERNAL_ERROR, SERVICE_RESTART, TRY_AGAIN_LATER = 1011, 1012, 1013
+UNAUTHORIZED = 3000  # as HTTP's 401
 NO_STATUS, GONE = 1005, 1006  # never sent: the peer has left without a code, without a word
 
 SLOW_CONSUMER = "slow_consumer"  # the reason of TRY_AGAIN_LATER

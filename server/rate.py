@@ -28,6 +28,9 @@ _MINUTE = 60.0
 # So many principals' counts are kept; beyond that, those that are full again are dropped.
 _MAX_BUCKETS = 10_000
 
+# Whose sockets those are that have not given their key yet; no key has this principal.
+NOBODY_YET = ""
+
 # For whom the code at hand works; the socket or the request sets it, tasks inherit it.
 current_principal: contextvars.ContextVar[str | None] = contextvars.ContextVar(
     "current_principal", default=None

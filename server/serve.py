@@ -22,7 +22,7 @@ from radixchat.engine.errors import EngineStopped
 from radixchat.server.app import app_of
 from radixchat.server.edge import Edge
 from radixchat.server.host import ChatHost
-from radixchat.server.key_file import count_keys
+from radixchat.server.key_file import find_keys
 from radixchat.server.keys import authenticator, require_key
 from radixchat.server.listener import Listener, bind, make_room, url_of
 from radixchat.server.local import LocalSettings, open_host
@@ -46,7 +46,7 @@ def open_sockets(settings: ServeSettings, database: Path | None) -> list[socket.
     Raises ConfigError or StoreError.
     """
     tls_context(settings)
-    require_key(settings, 0 if database is None else count_keys(database))
+    require_key(settings, [] if database is None else find_keys(database))
     return bind(settings)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from radixchat.engine.errors import ConfigError, RadixChatError, StoreError
 from radixchat.server.error_info import ErrorInfo, describe_error
-from radixchat.server.key_file import count_keys
+from radixchat.server.key_file import find_keys
 from radixchat.server.keys import require_key
 from radixchat.server.listener import bind, url_of
 from radixchat.server.local import LocalSettings, load_model
@@ -81,11 +81,12 @@ def _database(path: Path | None) -> str:
 
 
 def _keys(path: Path | None, settings: ServeSettings) -> str:
-    number = 0 if path is None else count_keys(path)
-    require_key(settings, number)
-    if not number:
+    keys = [] if path is None else find_keys(path)
+    require_key(settings, keys)
+    if not keys:
         return "none; none needed"
-    return f"{number}; a key is needed"
+    good = sum(key.revoked_at is None for key in keys)
+    return f"{good or 'all revoked'}; a key is needed"
 
 
 def _model(local: LocalSettings) -> str:

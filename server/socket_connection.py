@@ -20,6 +20,7 @@ from radixchat.server.outbox import (
     INTERNAL_ERROR,
     NO_STATUS,
     POLICY_VIOLATION,
+    UNAUTHORIZED,
     UNSUPPORTED_DATA,
     Closing,
     Outbox,
@@ -42,11 +43,18 @@ class SocketConnection:
     """One accepted WebSocket."""
 
     def __init__(
-        self, websocket: WebSocket, edge: Edge, service: ChatService, *, extensions: bool
+        self,
+        websocket: WebSocket,
+        edge: Edge,
+        service: ChatService,
+        key: str | None,
+        *,
+        extensions: bool,
     ) -> None:
-        """extensions: the client said hello in the handshake."""
+        """key: what the client came in with. extensions: it said hello in the handshake."""
         self._websocket = websocket
         self._edge = edge
+        self._key, self._principal = key, service.principal
         self._limits = edge.settings.limits
         self._outbox = Outbox(websocket.send_text, self._limits, edge.metrics, self._heartbeat)
         self._commands = SocketCommands(service, edge, self._outbox, extensions=extensions)
@@ -58,6 +66,7 @@ class SocketConnection:
             "reader": self._read(),
             "commands": self._commands.run(),
             "departure": self._depart(),
+            "key": self._lose_key(),
         }
         tasks = {asyncio.create_task(work, name=name) for name, work in works.items()}
         try:
@@ -136,6 +145,11 @@ class SocketConnection:
             await self._outbox.put(wire_dict(draining_event(departure)))
         await departure.closing.wait()
         return Closing(departure.code, departure.reason)
+
+    async def _lose_key(self) -> Closing:
+        """Close when the key is revoked, or the first one made while there was none."""
+        await self._edge.auth.withdrawn(self._key, self._principal)
+        return Closing(UNAUTHORIZED, "this key is not valid any more")
 
     def _heartbeat(self) -> WireEvent | None:
         if not self._commands.extensions:

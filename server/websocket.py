@@ -14,31 +14,33 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from radixchat.engine.errors import RateLimited
 from radixchat.server.api_error import ApiError, api_error_of
-from radixchat.server.auth import Principal, accepted_subprotocol
+from radixchat.server.auth import Principal, accepted_subprotocol, key_of
 from radixchat.server.decode import decode_client_event
 from radixchat.server.edge import Edge, edge_of, has_principal, principal_of
-from radixchat.server.outbox import TRY_AGAIN_LATER, Closing
-from radixchat.server.rate import current_principal
+from radixchat.server.outbox import TRY_AGAIN_LATER, UNAUTHORIZED, Closing
+from radixchat.server.rate import NOBODY_YET, current_principal
 from radixchat.server.socket_connection import SocketConnection
 from radixchat.server.wire_client_events import Auth
 from radixchat.server.wire_server_events import AuthInvalid, AuthOk, AuthRequired
 from radixchat.server.wire_value import wire_dict, wire_json
 
-# IANA's registry of close codes: as HTTP's 401 and 408.
-UNAUTHORIZED, TIMEOUT = 3000, 3008
+TIMEOUT = 3008  # IANA's registry of close codes: as HTTP's 408
 
 
 async def responses_socket(websocket: WebSocket) -> None:
     """Serve one client to its end."""
     edge = edge_of(websocket)
-    subprotocol = accepted_subprotocol(websocket.scope["subprotocols"])
+    subprotocols = websocket.scope["subprotocols"]
+    subprotocol = accepted_subprotocol(subprotocols)
+    key = key_of(websocket.headers.get("authorization"), subprotocols)
     await websocket.accept(subprotocol)
     with contextlib.ExitStack() as counted:
         if has_principal(websocket):
             principal = principal_of(websocket)
         else:
             try:
-                principal = await _authenticate(websocket, edge)
+                with edge.rates.socket(NOBODY_YET):
+                    key, principal = await _authenticate(websocket, edge)
                 counted.enter_context(edge.rates.socket(principal.id))
             except _TurnedAway as turned_away:
                 await _close(websocket, turned_away.closing)
@@ -50,7 +52,7 @@ async def responses_socket(websocket: WebSocket) -> None:
             current_principal.set(principal.id)
         service = edge.host.service(principal.id)
         extensions = subprotocol is not None
-        connection = SocketConnection(websocket, edge, service, extensions=extensions)
+        connection = SocketConnection(websocket, edge, service, key, extensions=extensions)
         closing = await connection.serve()
         await _close(websocket, closing)
         await connection.leave()
@@ -64,8 +66,8 @@ class _TurnedAway(Exception):
         super().__init__(closing.reason)
 
 
-async def _authenticate(websocket: WebSocket, edge: Edge) -> Principal:
-    """Have the key as the first message."""
+async def _authenticate(websocket: WebSocket, edge: Edge) -> tuple[str, Principal]:
+    """Have the key as the first message; it, and whose it is."""
     await websocket.send_text(wire_json(wire_dict(AuthRequired())))
     try:
         async with asyncio.timeout(edge.settings.limits.auth_seconds):
@@ -76,13 +78,14 @@ async def _authenticate(websocket: WebSocket, edge: Edge) -> Principal:
         raise _TurnedAway(Closing(gone.code, by_peer=True)) from None
     except KeyError:  # a binary frame
         raise _TurnedAway(Closing(UNAUTHORIZED, "the first message is auth")) from None
-    principal = None
+    key, principal = "", None
     event_id, why = None, "the first message has to be auth"
     with contextlib.suppress(ApiError):
         event = decode_client_event(text)
         event_id = event.event_id
         if isinstance(event, Auth):
-            principal = await edge.auth.principal(event.token)
+            key = event.token
+            principal = await edge.auth.principal(key)
             why = "this key is not valid"
     if principal is None:
         await websocket.send_text(
@@ -90,7 +93,7 @@ async def _authenticate(websocket: WebSocket, edge: Edge) -> Principal:
         )
         raise _TurnedAway(Closing(UNAUTHORIZED, why))
     await websocket.send_text(wire_json(wire_dict(AuthOk(in_reply_to=event_id))))
-    return principal
+    return key, principal
 
 
 async def _close(websocket: WebSocket, closing: Closing) -> None:

@@ -21,6 +21,7 @@ from websockets.typing import Subprotocol
 
 from radixchat.server.app import app_of, create_app
 from radixchat.server.edge import Edge
+from radixchat.server.keys import authenticator
 from radixchat.server.limits import Limits
 from radixchat.server.listener import Listener, bind, url_of
 from radixchat.server.local import LocalSettings, open_host
@@ -131,6 +132,7 @@ def test_a_key_made_or_revoked_counts_at_once(settings: LocalSettings) -> None:
         await site.host.database(keys.revoke, "anna")
         for headers in ({}, anna):
             assert (await site.http.get("/v1/models", headers=headers)).status_code == 401
+        assert await authenticator(site.host, FREE).needs_key()  # as after a restart
 
     run(body, settings)
 

@@ -7,6 +7,7 @@ import base64
 
 import pytest
 
+from radixchat.engine.errors import StoreError
 from radixchat.server.auth import (
     Authenticator,
     Principal,
@@ -88,6 +89,46 @@ def test_the_first_key_closes_an_open_server() -> None:
     del keys.keys["rc_1"]
     assert asyncio.run(auth.principal("rc_1")) is None
     assert asyncio.run(auth.principal(None)) is None
+
+
+def test_a_key_that_is_withdrawn() -> None:
+    """Whoever came in with it is told; so is one without, when the first key is made."""
+    keys = Keys(rc_1=ANNA)
+
+    async def main() -> None:
+        auth = Authenticator(keys.find, keys.any_key, is_open=True, look_seconds=0.001)
+        waiting = asyncio.create_task(auth.withdrawn("rc_1", ANNA.id))
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        del keys.keys["rc_1"]
+        await asyncio.wait_for(waiting, 5)
+        waiting = asyncio.create_task(auth.withdrawn(None, "local"))
+        await asyncio.sleep(0.02)
+        assert not waiting.done()
+        keys.keys["rc_2"] = ANNA
+        await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(main())
+
+
+def test_a_database_that_is_busy_withdraws_nothing() -> None:
+    """Only an answer counts; it is asked again."""
+    keys, failures = Keys(rc_1=ANNA), [StoreError("locked"), StoreError("locked")]
+
+    async def find(key: str) -> Principal | None:
+        if failures:
+            raise failures.pop()
+        return await keys.find(key)
+
+    async def main() -> None:
+        auth = Authenticator(find, keys.any_key, is_open=True, look_seconds=0.001)
+        waiting = asyncio.create_task(auth.withdrawn("rc_1", ANNA.id))
+        await asyncio.sleep(0.05)
+        assert not failures
+        assert not waiting.done()
+        waiting.cancel()
+
+    asyncio.run(main())
 
 
 def test_a_server_for_strangers_is_never_open() -> None:

@@ -215,6 +215,57 @@ def test_the_key_may_be_the_first_message(settings: LocalSettings) -> None:
     serve_sockets(body, settings, by_message)
 
 
+@pytest.mark.parametrize("mode", ["header", "message"])
+def test_a_revoked_key_ends_its_sockets(settings: LocalSettings, mode: str) -> None:
+    """Those of another key stay; it does not matter how the key came."""
+    often = ServeSettings(port=0, auth_mode=mode, limits=Limits(key_seconds=0.05))
+
+    async def body(server: Server) -> None:
+        keys = server.host.store.keys
+        anna, ben = [await server.host.database(keys.add, name) for name in ("anna", "ben")]
+        async with server.client(
+            hello=False, additional_headers={"Authorization": f"Bearer {ben}"}
+        ) as other:
+            headers = {"Authorization": f"Bearer {anna}"} if mode == "header" else {}
+            async with server.client(hello=False, additional_headers=headers) as client:
+                if mode == "message":
+                    await client.next("auth_required")
+                    await client.send("auth", token=anna)
+                    await client.next("auth_ok")
+                await client.end(await client.begin(max_output_tokens=2))
+                await server.host.database(keys.revoke, "anna")
+                assert await client.closed() == (3000, "this key is not valid any more")
+            await other.end(await other.begin(max_output_tokens=2))
+
+    serve_sockets(body, settings, often)
+
+
+def test_sockets_without_their_key_are_counted(settings: LocalSettings) -> None:
+    """So many may be about to say who they are; one more is told to come again, and then comes in.
+
+    Those that have said it are counted as theirs.
+    """
+    limits = Limits(max_connections=2, key_seconds=0.05)
+    by_message = ServeSettings(port=0, auth_mode="message", limits=limits)
+
+    async def body(server: Server) -> None:
+        key = await server.host.database(server.host.store.keys.add, "somebody")
+        async with server.client(hello=False) as first, server.client(hello=False):
+            await first.next("auth_required")
+            async with server.client(hello=False) as third:
+                error = await third.next("error")
+                assert (error["status"], error["error"]["limit"]) == (429, 2)
+                assert error["error"]["retry_after_ms"] > 0
+                assert (await third.closed())[0] == 1013
+            await first.send("auth", token=key)
+            await first.next("auth_ok")
+            assert server.edge.rates.num_sockets == 2
+            async with server.client(hello=False) as fourth:
+                await fourth.next("auth_required")
+
+    serve_sockets(body, settings, by_message)
+
+
 def test_a_server_that_leaves_says_so_and_closes(settings: LocalSettings) -> None:
     """server.draining; what runs ends; nothing new begins; then 1012 for everybody."""
 
