@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from itertools import chain
 from pathlib import Path
 
@@ -85,3 +88,38 @@ def test_constraints_pin_every_direct_dependency() -> None:
     assert names - {"setuptools", "triton"} <= pinned
     assert any(line.startswith("triton<=") for line in lines)
     assert "torch==2.13.0" in lines
+
+
+def test_what_the_server_imports_is_asked_for() -> None:
+    """A fresh environment has every module that `radixchat serve` loads, also through others."""
+    code = (
+        "import sys, radixchat.server.serve\n"
+        "from importlib.metadata import packages_distributions\n"
+        "owners = packages_distributions()\n"
+        "for module in {name.split('.')[0] for name in sys.modules} - sys.stdlib_module_names:\n"
+        "    print(*owners.get(module, ()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {_plain(name) for name in done.stdout.split()} - {"radixchat"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "uvicorn" in loaded
+    assert loaded - _brought_by(project["dependencies"]) == set()
+
+
+def _brought_by(requirements: list[str]) -> set[str]:
+    """Names of the distributions that these bring, themselves included, as they are installed."""
+    found: set[str] = set()
+    todo = list(requirements)
+    while todo:
+        name = _plain(todo.pop())
+        with contextlib.suppress(metadata.PackageNotFoundError):  # for another Python or system
+            if name not in found:
+                asked = metadata.requires(name) or []
+                todo += [item for item in asked if "extra ==" not in item]
+                found.add(name)
+    return found
+
+
+def _plain(requirement: str) -> str:
+    """The name in a requirement, as names are compared."""
+    return re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
