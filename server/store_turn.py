@@ -112,6 +112,7 @@ def reopen(db: Database, row: ResponseRow, owner: str) -> ResponseRow:
         "updated_at": time.time(),
     }
     db.table("response").update(row.id, changes)
+    mark_used(db, row.conversation)
     if row.answer is not None:
         forget(db, row.principal, [row.answer])
     return find_response(db, row.id)
