@@ -105,7 +105,7 @@ async def open_host(settings: LocalSettings) -> AsyncIterator[ChatHost]:
         tokenizer=model.tokenizer,
         prompts=model.prompts,
         options=model.options,
-        model_name=settings.model,
+        model_name=public_name(settings.model),
         notices=model.notices,
         namespace_of=functools.partial(model.engine.namespace, secret),
     )
@@ -120,6 +120,15 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
     """The service of whoever runs this process; otherwise as open_host."""
     async with open_host(settings) as host:
         yield host.service(LOCAL_PRINCIPAL)
+
+
+def public_name(model: str) -> str:
+    """What clients call it: of a file or folder its own name, not where on this machine it is."""
+    path = Path(model).expanduser()
+    if not path.exists():
+        return model
+    # Of a link its own name, not its target's: the hub's cache has files named by their hash.
+    return path.resolve().name if path.name in ("", "..") else path.name
 
 
 def prepare(settings: LocalSettings, report: Callable[[str], None]) -> None:

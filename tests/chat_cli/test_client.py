@@ -26,7 +26,7 @@ def test_open(tiny_model: Path, tmp_path: Path) -> None:
             return client.model_name, client.n_ctx, conversation, found
 
     name, n_ctx, conversation, found = asyncio.run(use())
-    assert (name, n_ctx) == (str(tiny_model), CONTEXT)
+    assert (name, n_ctx) == (tiny_model.name, CONTEXT)
     assert found == conversation
 
 

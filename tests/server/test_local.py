@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.engine.errors import ConfigError
-from radixchat.server.local import LocalSettings, load_model
+from radixchat.server.local import LocalSettings, load_model, public_name
 
 SECRET = b"s" * 16
 
@@ -39,3 +39,18 @@ def test_a_setting_that_cannot_be_is_refused_before_the_model_is_read(tmp_path: 
     """Nothing is there to be loaded, and still it is the setting that is named."""
     with pytest.raises(ConfigError, match="kv is 'int4'"):
         load_model(LocalSettings(str(tmp_path / "nothing"), kv="int4"))
+
+
+def test_clients_are_not_told_where_a_model_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path's last part is the name; our own names and those of the hub are as they are."""
+    (tmp_path / "secret" / "tiny").mkdir(parents=True)
+    (tmp_path / "secret" / "a.gguf").touch()
+    monkeypatch.chdir(tmp_path / "secret" / "tiny")
+    assert public_name(str(tmp_path / "secret" / "tiny")) == "tiny"
+    assert public_name(str(tmp_path / "secret" / "tiny") + "/") == "tiny"
+    assert public_name("../a.gguf") == "a.gguf"
+    assert public_name(".") == "tiny"
+    assert public_name("smollm2-135m") == "smollm2-135m"
+    assert public_name("org/name:file.gguf") == "org/name:file.gguf"
