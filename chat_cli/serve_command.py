@@ -142,7 +142,8 @@ _BOUNDS = options(
     count(
         "--tokens-per-day",
         show_default="no limit",
-        help="Tokens generated for one key from midnight UTC, or since the start.",
+        help="Tokens generated for one key since midnight UTC. A restart forgets those of chat "
+        "completions and completions, which are not stored.",
     ),
 )
 _LIFE = options(

@@ -1,10 +1,11 @@
 """What each principal has used: answers begun this minute, tokens generated today, sockets open.
 
-Owns these counts, in memory: a restart forgets them. Knows no connection; whoever begins an answer
-asks `begin`. The clock is the caller's, so that a test needs no wait.
+Owns these counts, in memory. Knows no connection and no store; whoever begins an answer asks
+`begin`. The clock is the caller's, so that a test needs no wait.
 
     answers   a bucket that holds a minute's and fills steadily: retry as soon as one is in it
-    tokens    a day's, from midnight UTC; the answer that crosses the line is finished
+    tokens    a day's, from midnight UTC; the answer that crosses the line is finished. After a
+              restart those of stored answers are counted again (`restore`)
     sockets   counted in and out
 """
 
@@ -15,7 +16,7 @@ import contextvars
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from radixchat.engine.errors import RateLimited
@@ -77,6 +78,16 @@ class Rates:
         per_minute = self._limits.requests_per_minute
         if per_minute is not None:
             self._take(principal, per_minute, now)
+
+    @property
+    def midnight(self) -> float:
+        """When the day of `tokens_per_day` began."""
+        return self._clock() // _DAY * _DAY
+
+    def restore(self, tokens: Mapping[str, int]) -> None:
+        """Count what was generated since midnight before this process, by principal."""
+        for principal, number in tokens.items():
+            self.spend(principal, number)
 
     def spend(self, principal: str, tokens: int) -> None:
         """Count what an answer generated."""

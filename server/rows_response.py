@@ -114,6 +114,15 @@ def running_response(db: Database, conversation: str) -> str | None:
     return next((row["id"] for row in select(db, running, conversation=conversation)), None)
 
 
+def output_tokens_since(db: Database, seconds: float) -> dict[str, int]:
+    """The tokens of the responses that ended since then, by principal."""
+    sql = """
+    SELECT principal, coalesce(sum(json_extract(usage, '$.output_tokens')), 0) AS tokens
+    FROM response WHERE updated_at >= :seconds AND json_valid(usage) GROUP BY principal
+    """
+    return {row["principal"]: row["tokens"] for row in select(db, sql, seconds=seconds)}
+
+
 def end_response(db: Database, row: ResponseRow, outcome: Outcome) -> str | None:
     """Store the answer, if there is one, and move the tip there from the message answered; its id.
 

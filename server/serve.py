@@ -69,6 +69,7 @@ async def serve(
         try:
             async with open_host(local) as host:
                 auth = authenticator(host, settings)
+                await restore_shares(edge, host)
                 edge.open(host, auth)
                 serving = Serving(
                     url=url_of(settings, sockets),
@@ -84,6 +85,13 @@ async def serve(
                 return await serve_until_told(edge, host, listener, signals)
         finally:
             await listener.stop()
+
+
+async def restore_shares(edge: Edge, host: ChatHost) -> None:
+    """Count the day's stored answers of processes before this one."""
+    if edge.settings.limits.tokens_per_day is not None:  # it reads the whole table
+        since = edge.rates.midnight
+        edge.rates.restore(await host.database(host.store.output_tokens_since, since))
 
 
 async def serve_until_told(edge: Edge, host: ChatHost, listener: Listener, signals: Signals) -> int:

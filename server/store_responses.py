@@ -244,6 +244,11 @@ class ResponseStore:
             conversation = rows_conversation.find_conversation(db, row.conversation, principal)
             return store_removal.delete_response(db, row, conversation)
 
+    def output_tokens_since(self, seconds: float) -> dict[str, int]:
+        """The tokens of the responses that ended since then, by principal."""
+        with self._file.reading() as db:
+            return rows_response.output_tokens_since(db, seconds)
+
     def recover(self) -> list[str]:
         """End the responses whose process is gone, as incomplete/server_shutdown; their ids.
 

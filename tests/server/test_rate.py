@@ -111,6 +111,15 @@ def test_tokens_a_day() -> None:
     assert rates.tokens_today("a") == 0
 
 
+def test_what_was_generated_before_counts() -> None:
+    """A process that begins in the middle of a day goes on with the day's counts."""
+    rates = Rates(Limits(tokens_per_day=100), Clock(MIDNIGHT + 3600))
+    assert rates.midnight == MIDNIGHT
+    rates.restore({"a": 100, "b": 99})
+    assert refusal(rates, "a").details["used"] == 100
+    rates.begin("b")
+
+
 def test_a_stored_answer_counts_for_whoever_began_it() -> None:
     """An answer that ends when its reader has gone is counted all the same, once."""
     rates = Rates(Limits(), Clock())

@@ -23,11 +23,15 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from radixchat.server.app import app_of
+from radixchat.server.asks import InputMessage, NewTurn
 from radixchat.server.edge import Edge
 from radixchat.server.keys import authenticator
+from radixchat.server.limits import Limits
 from radixchat.server.listener import Listener, bind, url_of
 from radixchat.server.local import LocalSettings, open_host
-from radixchat.server.serve import FAILED, serve_until_told
+from radixchat.server.response import LiveResponse
+from radixchat.server.response_options import ResponseOptions
+from radixchat.server.serve import FAILED, restore_shares, serve_until_told
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.server.signals import Signals
 from radixchat.server.store import Store
@@ -242,6 +246,29 @@ def test_an_engine_that_fails_ends_the_server(settings: LocalSettings) -> None:
             return code
 
     assert asyncio.run(main()) == FAILED
+
+
+def test_a_restart_remembers_the_day_s_tokens(settings: LocalSettings, tmp_path: Path) -> None:
+    """Those of stored answers, whoever made them; without a limit nothing is looked up."""
+    limited = ServeSettings(port=0, limits=Limits(tokens_per_day=100))
+    local = replace(settings, threads=1, database=tmp_path / "s.db")
+
+    async def main() -> None:
+        async with open_host(local) as host:
+            for principal in ("a", "a", "b"):
+                ask = NewTurn((InputMessage("user", "Hi"),))
+                options = ResponseOptions(max_output_tokens=3, ignore_eos=True)
+                begun = await host.service(principal).begin(ask, options)
+                assert isinstance(begun, LiveResponse)
+                await begun.task
+        async with open_host(local) as host:
+            edge, unlimited = Edge(limited), Edge(ServeSettings(port=0))
+            for each in (edge, unlimited):
+                await restore_shares(each, host)
+            assert [edge.rates.tokens_today(who) for who in "abc"] == [6, 3, 0]
+            assert unlimited.rates.tokens_today("a") == 0
+
+    asyncio.run(main())
 
 
 @pytest.mark.slow
