@@ -16,6 +16,8 @@ from radixchat.server.distribution import SECONDS, TOKENS, Distribution
 from radixchat.server.protocol import ResponseCreated, ResponseDone
 
 CACHE_LABELS = ("hit", "partial", "miss")
+# Those of RFC 6455 and of IANA's registry that this server, a proxy or a browser uses.
+_CLOSE_CODES = frozenset({*range(1000, 1016), 3000, 3003, 3008})
 _METHODS = frozenset({"GET", "POST", "DELETE", "PATCH", "PUT", "HEAD", "OPTIONS"})
 
 
@@ -110,7 +112,8 @@ class Metrics:
         """Count its end. slow: it was closed because its reader stalled."""
         assert self.sockets_open > 0, "closed more often than opened"
         self.sockets_open -= 1
-        self.sockets_closed[str(code)] += 1
+        # A peer may send any code of a range of thousands.
+        self.sockets_closed[str(code) if code in _CLOSE_CODES else "other"] += 1
         self.slow_consumers += slow
 
     def socket_queued(self, num_bytes: int) -> None:

@@ -92,3 +92,12 @@ def test_responses_are_counted_by_their_end() -> None:
         ("failed", "engine_failed"): 1,
     }
     assert sum(seen.count for seen in metrics.first_token.values()) == 2
+
+
+def test_a_client_makes_no_series() -> None:
+    """Its close codes are thousands; those that mean nothing here are one."""
+    metrics = Metrics()
+    for code in (1000, 1012, 3000, 4000, 4999, 3500):
+        metrics.socket_opened()
+        metrics.socket_closed(code)
+    assert metrics.sockets_closed == {"1000": 1, "1012": 1, "3000": 1, "other": 3}
