@@ -183,7 +183,6 @@ class ResponseObject:
     id: str
     object: Literal["response"] = "response"
     created_at: float
-    completed_at: float | None = None
     status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
     background: bool = False
     conversation: ConversationRef | None

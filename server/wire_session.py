@@ -43,20 +43,6 @@ class SessionObject:
             metadata=view.metadata,
         )
 
-    def view(self) -> ConversationView:
-        """As the service said it."""
-        return ConversationView(
-            self.id,
-            self.name,
-            self.instructions,
-            self.tip,
-            self.created_at,
-            self.updated_at,
-            self.num_turns,
-            self.running,
-            self.metadata,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageObject:
@@ -71,10 +57,6 @@ class MessageObject:
     def of(cls, view: MessageView) -> MessageObject:
         """From what the service says."""
         return cls(id=view.id, role=view.role, text=view.text, status=view.status)
-
-    def view(self) -> MessageView:
-        """As the service said it."""
-        return MessageView(self.id, self.role, self.text, self.status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
