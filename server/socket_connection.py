@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from starlette.websockets import WebSocket
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from radixchat.server.api_error import ApiError
 from radixchat.server.decode import decode_client_event
@@ -56,7 +56,7 @@ class SocketConnection:
         self._edge = edge
         self._key, self._principal = key, service.principal
         self._limits = edge.settings.limits
-        self._outbox = Outbox(websocket.send_text, self._limits, edge.metrics, self._heartbeat)
+        self._outbox = Outbox(self._send, self._limits, edge.metrics, self._heartbeat)
         self._commands = SocketCommands(service, edge, self._outbox, extensions=extensions)
 
     async def serve(self) -> Closing:
@@ -97,6 +97,13 @@ class SocketConnection:
                 if closing.by_peer or task.get_name() == "writer":
                     return closing
                 self._outbox.finish(closing)
+
+    async def _send(self, text: str) -> None:
+        """Raises ConnectionError where the client has gone; Starlette's error is no OSError."""
+        try:
+            await self._websocket.send_text(text)
+        except WebSocketDisconnect as gone:
+            raise ConnectionError("the client has gone") from gone
 
     async def _read(self) -> Closing:
         """Take the client's events until it must not send more, or has gone."""

@@ -31,6 +31,14 @@ class SocketProtocol(WebSocketsSansIOProtocol):
             self.close_timer.cancel()
             self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)
 
+    def handle_parser_exception(self) -> None:
+        """What came is no frame. Before the handshake is answered, no close frame can tell so."""
+        if self.conn.close_sent is not None:
+            super().handle_parser_exception()
+            return
+        self.disconnected = True  # until the transport says it: nothing is to be sent any more
+        self.transport.abort()
+
     def keepalive_timeout(self) -> None:
         """The peer answered no ping: what it was sent it does not take any more."""
         super().keepalive_timeout()
