@@ -8,7 +8,7 @@ refuses to take of an end is kept and tried again.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -99,13 +99,15 @@ class ResponseStore:
         instructions: str | None = None,
         metadata: Mapping[str, str] = NO_METADATA,
         event: tuple[str, str] | None = None,
+        added: Sequence[tuple[str, str]] = (),
     ) -> BegunResponse:
         """Store the user's turn and that it is being answered, in one durable transaction.
 
         The user's message goes under `parent`; without one (regenerate) `parent` is the user
         message to answer again, or any message where the options say "generate": False. The tip
         moves to the message that is answered. render_hash: which model, tokenizer and template
-        make the ids. event: the client's name for what it asks, and a digest of that; the same
+        make the ids. added: (role, text) messages that join the history before, as `graft` adds
+        them. event: the client's name for what it asks, and a digest of that; the same
         again within 24 hours is the same response.
 
         Raises ConversationNotFound; ConversationLocked where another turn of the conversation is
@@ -128,6 +130,7 @@ class ResponseStore:
                     principal=principal,
                     owner=owner,
                     expected_tip=expected_tip,
+                    added=added,
                     parent=parent,
                     user=user,
                     options=options,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,13 @@ from radixchat.server.rows import IN_PROGRESS, BegunResponse, ResponseRow
 from radixchat.server.rows_conversation import find_conversation, mark_used
 from radixchat.server.rows_message import find_path
 from radixchat.server.rows_response import find_begun, find_response, insert_event
-from radixchat.server.store_conversation import find_question, move, require_idle, require_tip
+from radixchat.server.store_conversation import (
+    find_question,
+    graft,
+    move,
+    require_idle,
+    require_tip,
+)
 from radixchat.server.store_removal import forget
 
 
@@ -32,6 +38,7 @@ class NewResponse:
     principal: str
     owner: str
     expected_tip: str | None
+    added: Sequence[tuple[str, str]]
     parent: str | None
     user: NewMessage | None
     options: Mapping[str, Any]
@@ -54,6 +61,9 @@ def begin(db: Database, new: NewResponse) -> BegunResponse:
         if begun is not None:
             return begun
     row = require_tip(db, new.conversation, new.principal, new.expected_tip)
+    if new.added:
+        graft(db, row, new.added)
+        row = find_conversation(db, row.id, row.principal)
     question = find_question(db, row, new.parent, new.user, new.render_hash, generate=new.generates)
     begun = BegunResponse(f"resp_{ULID()}", False, row.id, question, time.time())
     response = {

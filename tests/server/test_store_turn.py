@@ -14,7 +14,7 @@ from radixchat.engine.errors import (
     InvalidRequest,
     ResponseNotFound,
 )
-from radixchat.server.message import Answer, NewMessage
+from radixchat.server.message import Answer, NewMessage, message_id
 from radixchat.server.rows import BegunResponse, Outcome
 from radixchat.server.store import Store
 from radixchat.tests.server.turns import ME, begin, change, counts, finish, load, say, texts
@@ -85,6 +85,40 @@ def test_a_refused_turn_leaves_its_event_free(store: Store) -> None:
     with pytest.raises(ConversationNotFound):
         ask(store, "conv_X", ("e1", "digest"))
     assert store.begun_by("e1", "digest", principal=ME) is None
+
+
+def test_what_is_added_before_a_question_is_one_transaction_with_it(store: Store) -> None:
+    """Refused together, and not added twice by an event that is sent again."""
+    conversation = store.create_conversation(principal=ME)
+    arguments: dict[str, Any] = {"added": [("system", "S"), ("assistant", "Hello!")]}
+    with pytest.raises(InvalidRequest, match="has no message 'msg_X'"):
+        ask(store, conversation, ("e1", "d"), parent="msg_X", **arguments)
+    assert counts(store)["message"] == 0
+    root = message_id(
+        parent=None,
+        role="system",
+        text="S",
+        token_ids=(),
+        absolute=False,
+        status="complete",
+        render_hash="",
+    )
+    parent = message_id(
+        parent=root,
+        role="assistant",
+        text="Hello!",
+        token_ids=(),
+        absolute=False,
+        status="complete",
+        render_hash="",
+    )
+    begun = ask(store, conversation, ("e1", "d"), parent=parent, **arguments)
+    assert texts(store, conversation) == ["S", "Hello!", "Hi"]
+    assert store.conversation(conversation, principal=ME).system == "S"
+    finish(store, begun.id)
+    again = ask(store, conversation, ("e1", "d"), parent=parent, **arguments)
+    assert (again.id, again.replayed) == (begun.id, True)
+    assert texts(store, conversation) == ["S", "Hello!", "Hi", "Hello"]
 
 
 def test_what_a_turn_is_told_is_kept(store: Store) -> None:
