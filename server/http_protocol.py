@@ -88,6 +88,9 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
         self._expect_nothing()
         self._is_between, self._received = True, 0
+        if self.cycle is not None and self.cycle.response_complete:
+            # uvicorn's own timer began with the answer and ended with the next byte.
+            self._expect(self.timeout_keep_alive)
 
     def on_response_complete(self) -> None:
         """The rest of a request that was answered before its end has so long to come."""

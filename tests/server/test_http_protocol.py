@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from radixchat.server import listener
 from radixchat.server.limits import Limits
 from radixchat.server.listener import Listener, bind
 from radixchat.server.serve_settings import ServeSettings
@@ -34,12 +35,12 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 async def listening(settings: ServeSettings) -> AsyncIterator[int]:
     """A listener of that app; its port."""
     sockets = narrow(bind(settings))
-    listener = Listener(app, settings, sockets)
-    await listener.start()
+    serving = Listener(app, settings, sockets)
+    await serving.start()
     try:
         yield sockets[0].getsockname()[1]
     finally:
-        await listener.stop()
+        await serving.stop()
 
 
 async def answer(port: int, *parts: bytes, patience: float = 5.0) -> bytes:
@@ -187,6 +188,14 @@ def test_the_rest_of_an_answered_request_may_come() -> None:
     said = exchange(ALL_SHORT, EARLY + b"content-length: 9\r\n\r\n", b"x" * 9, ASKED + CLOSE)
     assert b"/early" in said
     assert said.endswith(b"/where 0")
+
+
+def test_a_connection_is_not_kept_idle_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the rest of its last request came after the answer."""
+    monkeypatch.setattr(listener, "_KEEP_ALIVE_SECONDS", 0.3)
+    said = exchange(ALL_SHORT, EARLY + b"content-length: 9\r\n\r\n", b"x" * 9)
+    assert said.endswith(b"/early")
+    assert exchange(ALL_SHORT, ASKED + b"\r\n").endswith(b"/where 0")
 
 
 @pytest.mark.parametrize("more", [b"t: v\r\n" * 50, b"v" * 300], ids=["many", "one"])
