@@ -77,7 +77,6 @@ class Run:
     created: int
     samples: Samples
     events: AsyncGenerator[ChoicePart | ChoiceEnd]
-    num_prompts: int
     choices_per_prompt: int
     num_known: int = 0
 
@@ -112,7 +111,7 @@ class Completions:
         requests = self._fan_out(request, ask.n)
         samples = Samples(self._host.engine, self._tokenizer, requests, accepted_at)
         events = self._chat_events(samples, requests, prompt, ask)
-        return _run("chatcmpl", samples, events, 1, ask.n, prompt.num_known)
+        return _run("chatcmpl", samples, events, ask.n, prompt.num_known)
 
     async def text(self, ask: TextAsk) -> Run:
         """A run that goes on with each prompt; otherwise as chat."""
@@ -126,7 +125,7 @@ class Completions:
                 request.sampling = replace(request.sampling, prompt_logprobs=ask.prompt_logprobs)
             requests += self._fan_out(request, ask.n)
         samples = Samples(self._host.engine, self._tokenizer, requests, accepted_at)
-        return _run("cmpl", samples, self._text_events(samples, requests), len(ask.prompts), ask.n)
+        return _run("cmpl", samples, self._text_events(samples, requests), ask.n)
 
     def _fan_out(self, request: Request, n: int) -> list[Request]:
         return fan_out(request, [next(self._host.request_ids) for _ in range(n)])
@@ -224,7 +223,6 @@ def _run(
     kind: str,
     samples: Samples,
     events: AsyncGenerator[ChoicePart | ChoiceEnd],
-    num_prompts: int,
     choices_per_prompt: int,
     num_known: int = 0,
 ) -> Run:
@@ -233,7 +231,6 @@ def _run(
         created=int(time.time()),
         samples=samples,
         events=events,
-        num_prompts=num_prompts,
         choices_per_prompt=choices_per_prompt,
         num_known=num_known,
     )
