@@ -31,6 +31,7 @@ WITH RECURSIVE below(id) AS (
     UNION
     SELECT message.id FROM below JOIN message ON parent = below.id
     JOIN holding ON holding.message = message.id AND principal = :principal
+    LIMIT 5000  -- level by level: below a system message there may be everything
 ), passing(id, is_at) AS (
     SELECT conversation.id, 1 FROM below JOIN conversation ON tip = below.id
     UNION SELECT conversation, 0 FROM below JOIN response ON question = below.id
