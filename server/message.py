@@ -65,7 +65,7 @@ class Message:
     sampled ids; a system node may hold none, being rendered with the first user turn.
     status: "complete"; "interrupted", cut short by a person, a crash or a limit; or "error".
     render_hash: which model, tokenizer and template made the ids; "" where there are none.
-    created_at: seconds since the epoch; of the first time, where several stored the same node.
+    created_at: seconds since the epoch; since when the principal who asks has it.
     """
 
     id: str
