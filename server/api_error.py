@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from radixchat.engine.errors import NO_DETAILS, RadixChatError, ResponseNotFound
+from radixchat.engine.errors import NO_DETAILS, EngineStopped, ResponseNotFound
 from radixchat.server.error_info import ErrorInfo, describe_error
 from radixchat.server.response_options import ResponseOptions
 from radixchat.server.wire_error import ErrorBody, ErrorEvent
@@ -22,6 +22,12 @@ _LOGGER = logging.getLogger(__name__)
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 _OPTIONS = frozenset(field.name for field in dataclasses.fields(ResponseOptions))
+# What went wrong inside is for the log: the exception's words may be a path, or another's text.
+_INSIDE = {
+    "server_error": "the server failed at this request; its log says how",
+    "engine_failed": "the engine has stopped; the server's log says how",
+    "store_error": "the server's database failed; its log says how",
+}
 _PARAMS = {
     "conversation_locked": "conversation",
     "conversation_not_found": "conversation",
@@ -99,16 +105,12 @@ def error_type(status: int) -> str:
 
 
 def api_error_of(error: BaseException) -> ApiError:
-    """What a client is told of an exception; one that is not ours is a bug, logged here."""
+    """What a client is told of an exception; a bug, or a failed database, is logged here."""
     if isinstance(error, ApiError):
         return error
     info = describe_error(error)
-    if not isinstance(error, RadixChatError):
+    if info.code in _INSIDE and not isinstance(error, EngineStopped):  # that is told once
         _LOGGER.error("a request failed", exc_info=error)
-        # What went wrong inside is for the log: it may hold a path, or another's text.
-        info = dataclasses.replace(
-            info, message="the server failed at this request; its log says how"
-        )
     return api_error_of_info(info)
 
 
@@ -118,7 +120,12 @@ def api_error_of_info(info: ErrorInfo) -> ApiError:
     if info.code == "invalid_value":
         first_word = info.message.partition(" ")[0]
         param = first_word if first_word in _OPTIONS else None  # their sentences begin with them
-    return ApiError(info.status, info.code, info.message, param=param, details=info.details)
+    return ApiError(info.status, info.code, sentence(info), param=param, details=info.details)
+
+
+def sentence(info: ErrorInfo) -> str:
+    """What a client is told of an error in words."""
+    return _INSIDE.get(info.code, info.message)
 
 
 def unsupported(param: str, message: str) -> ApiError:

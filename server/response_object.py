@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from radixchat.server.api_error import sentence
 from radixchat.server.miss_report import MissReport
 from radixchat.server.output_logprob import OutputLogprob
 from radixchat.server.response_events import NO_TEXT_DONE, ResponseCreated, ResponseDone
@@ -223,7 +224,7 @@ def _error(done: ResponseDone) -> ResponseErrorObject | None:
     code = "invalid_prompt" if done.error.status < 500 else "server_error"
     return ResponseErrorObject(
         code=code,
-        message=done.error.message,
+        message=sentence(done.error),
         x_code=done.error.code,
         x_details=done.error.details,
     )

@@ -15,6 +15,7 @@ from radixchat.engine.errors import (
     PromptTooLong,
     RateLimited,
     ServerDraining,
+    StoreError,
 )
 from radixchat.server.api_error import (
     ApiError,
@@ -100,6 +101,20 @@ def test_a_bug_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize(
+    ("error", "logged"), [(StoreError("/home/secret.db is full"), 1), (EngineStopped("secret"), 0)]
+)
+def test_what_failed_inside_is_not_told(
+    error: Exception, logged: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A path of the machine, or what another client's request broke at, is for the log."""
+    with caplog.at_level(logging.ERROR):
+        told = api_error_of(error)
+    assert "secret" not in told.message
+    assert told.code in ("store_error", "engine_failed")
+    assert len(caplog.records) == logged
+
+
+@pytest.mark.parametrize(
     "error",
     [
         PromptTooLong(900, 511, "context"),
@@ -109,7 +124,7 @@ def test_a_bug_is_logged_and_not_told(caplog: pytest.LogCaptureFixture) -> None:
         RateLimited("enough", 1500, {"limit": 3, "per": "minute"}),
         EngineOverloaded(8, 9),
         ServerDraining(2000),
-        EngineStopped("dead"),
+        EngineStopped("the engine has stopped; the server's log says how"),
     ],
 )
 def test_a_client_gets_the_exception_back(error: Exception) -> None:

@@ -314,6 +314,8 @@ def test_a_dead_engine_is_not_healthy(settings: LocalSettings) -> None:
         await site.host.engine.ask(break_down)
         failed = await site.call("POST", "/v1/responses", ASKED)
         assert failed["status"] == "failed"
+        told = failed["error"]
+        assert (told["x_code"], "log says how" in told["message"]) == ("engine_failed", True)
         for path in ("/healthz", "/readyz"):
             answer = await site.http.get(path)
             assert (answer.status_code, answer.json()) == (503, {"status": "failed"})

@@ -110,7 +110,7 @@ def test_a_failure_has_openais_code_and_ours() -> None:
     error = encoded(every_kind()["failed"])[-1]["response"]["error"]
     assert error == {
         "code": "server_error",
-        "message": "the engine stopped",
+        "message": "the engine has stopped; the server's log says how",
         "x_code": "engine_failed",
         "x_details": {"step": 3},
     }

@@ -24,6 +24,8 @@ from radixchat.server.protocol import (
 )
 
 RESPONSE, CONVERSATION, MODEL = "resp_01ABC", "conv_01ABC", "tiny"
+# As it is told: its own words stay in the server.
+_STOPPED = "the engine has stopped; the server's log says how"
 USAGE = ResponseUsage(10, 8, 4, 3, draft_tokens=2, accepted_tokens=1, kept_tokens=2)
 TIMINGS = ResponseTimings(5.0, 4.0, 2.0, queue_ms=0.5, first_tokens=2)
 CREATED = ResponseCreated(
@@ -102,7 +104,7 @@ FAILED = done(
     "",
     2,
     status="failed",
-    error=ErrorInfo("engine_failed", 500, "the engine stopped", {"step": 3}),
+    error=ErrorInfo("engine_failed", 500, _STOPPED, {"step": 3}),
 )
 WARM_UP = done("", 2)
 FORMATTED = ResponseCreated(
