@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.errors import ConversationLocked, InvalidRequest
-from radixchat.engine.hint import Purge, Supersede
+from radixchat.engine.hint import Supersede
 from radixchat.engine.request import Request, Usage
 from radixchat.server.answer_record import AnswerRecord
 from radixchat.server.asks import ON_BUSY, AnotherAnswer, Ask, EditedTurn, EventKey, NewTurn
 from radixchat.server.cache_report import cache_report
+from radixchat.server.cache_view import CacheView
 from radixchat.server.comparison import closest, load_comparisons
 from radixchat.server.conversation import Conversation, chat_messages
 from radixchat.server.message import check_text
@@ -36,7 +37,8 @@ from radixchat.server.protocol import (
     ResponseCreated,
     ResponseOptions,
 )
-from radixchat.server.response import Explanations, LiveResponse
+from radixchat.server.response import SEQUENCE_RESERVE, Explanations, LiveResponse
+from radixchat.server.response_events import NUM_CLOSING
 from radixchat.server.response_log import ResponseLog
 from radixchat.server.rows import BegunResponse, ResponseRow
 from radixchat.server.truncation import prompt_limit
@@ -78,10 +80,12 @@ class Terms:
 class Acceptance:
     """Accepts the turns of one principal."""
 
-    def __init__(self, host: ChatHost, principal: str, namespace: bytes) -> None:
+    def __init__(self, host: ChatHost, principal: str, namespace: bytes, cache: CacheView) -> None:
+        """cache: the principal's, with the drafts that a turn ends."""
         self._host = host
         self._principal = principal
         self._namespace = namespace
+        self._cache = cache
 
     async def begin(
         self, ask: Ask, options: ResponseOptions, terms: Terms
@@ -105,16 +109,18 @@ class Acceptance:
         may_fork = isinstance(ask, NewTurn) and ask.previous_response is not None
         async with host.lines.turn(conversation, terms.on_busy):
             while True:
+                await host.lines.idle(conversation, terms.on_busy)
                 try:
                     return await self._begin(ask, answer_terms, terms, key, accepted_at)
                 except ConversationLocked as locked:
                     if may_fork:
                         may_fork = False
                         continue
-                    # Another process answers it, or one who does not wait was quicker.
                     if not waits or time.monotonic() > accepted_at + MAX_QUEUE_S:
                         raise
-                    await asyncio.sleep(max(locked.retry_after_ms, 10) / 1000)
+                    # Another process answers it; or one who does not wait was quicker here.
+                    if not host.lines.is_busy(conversation):
+                        await asyncio.sleep(max(locked.retry_after_ms, 10) / 1000)
 
     async def resume(self, row: ResponseRow, detach_s: float | None) -> LiveResponse:
         """Go on with a response that is in progress again, from what was saved of it."""
@@ -127,10 +133,11 @@ class Acceptance:
                 f"response {row.id} was begun with another model: it cannot go on with this one"
             )
         answer_terms = await host.options.read(options)
-        saved = row.saved.token_ids
-        if options.max_output_tokens is not None:
-            saved = saved[: options.max_output_tokens - 1]  # one is sampled again, and ends it
-        saved = saved[: host.n_ctx - len(prompt) - 1]
+        saved = row.saved.token_ids[:-1]  # the last is sampled again: it may have been the end
+        host.plan.validate_prompt(len(prompt) + len(saved))
+        # Higher than what any process has given out, its end's included; at once also for the next.
+        sequence = max(row.sequence, SEQUENCE_RESERVE) + NUM_CLOSING
+        await host.save_partial(row.id, row.saved, sequence + SEQUENCE_RESERVE)
         created = ResponseCreated(
             row.conversation,
             row.id,
@@ -147,9 +154,8 @@ class Acceptance:
         request = self._request(answer_terms, prompt, row.conversation, ())
         text = request.resume(saved)
         turn = Turn(path, path, None, prompt)
-        return self._run(
-            ResponseLog(created, text, row.sequence), request, turn, Terms(detach_s=detach_s), text
-        )
+        terms = Terms(generate=row.generates, detach_s=detach_s)
+        return self._run(ResponseLog(created, text, sequence), request, turn, terms, text)
 
     async def _begin(
         self,
@@ -181,7 +187,7 @@ class Acceptance:
         except asyncio.CancelledError:
             task.add_done_callback(_cancel_begun)
             raise
-        if task.exception() is not None:
+        if task.exception() is not None or isinstance(task.result(), BegunResponse):
             await self._give_up(place)
         return task.result()
 
@@ -222,6 +228,9 @@ class Acceptance:
         options = asdict(answer_terms.options) | ({} if terms.generate else {"generate": False})
 
         def store() -> BegunResponse:
+            known = key and host.store.begun_by(*key, principal=self._principal)
+            if known:
+                return known  # and nothing is added once more
             tip = place.path.tip
             if place.added:
                 tip = host.store.graft(
@@ -249,7 +258,7 @@ class Acceptance:
         if begun.replayed:
             return begun
         left = self._leave_branch(turn)
-        self._end_draft(turn)
+        self._cache.drop_draft(conversation, turn.prompt_ids)
         created = ResponseCreated(
             conversation,
             begun.id,
@@ -326,15 +335,6 @@ class Acceptance:
             return []
         self._host.engine.hint(Supersede(left, start, turn.path.id, self._namespace))
         return [left]
-
-    def _end_draft(self, turn: Turn) -> None:
-        """What was computed while the message was typed, and is not the message, goes."""
-        draft = self._host.drafts.pop(turn.path.id, None)
-        if draft is not None:
-            self._host.engine.cancel(draft.request)
-            start = max(common_prefix(draft.tokens, turn.prompt_ids), draft.history)
-            if start < len(draft.tokens):
-                self._host.engine.hint(Purge(draft.tokens, turn.path.id, self._namespace, start))
 
     async def _explain_miss(self, response: str, turn: Turn, usage: Usage) -> MissReport | None:
         """Compare a response with what came before it in its conversation."""

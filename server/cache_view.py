@@ -6,6 +6,7 @@ Asks the engine between two of its steps; only a draft changes anything. Knows n
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from radixchat.engine.common_prefix import common_prefix
@@ -34,6 +35,7 @@ class CacheView:
     def __init__(self, host: ChatHost, namespace: bytes) -> None:
         self._host = host
         self._namespace = namespace
+        self._drafts: dict[str, Draft] = {}  # the last of each conversation
 
     async def inspect(self, path: Conversation, text: str) -> CacheReport:
         """Of the prompt that `text` after the path would be; without text, of the path itself."""
@@ -70,15 +72,15 @@ class CacheView:
 
     async def draft(self, path: Conversation, revision: int, text: str) -> int:
         """ChatService.draft says what this does."""
-        old = self._host.drafts.get(path.id)
+        old = self._drafts.get(path.id)
         if old is not None and old.revision >= revision:
             return 0
-        check_text("the message", text)
+        self._check(text)
         if not text.strip():
             self.drop_draft(path.id)
             return 0
         tokens = await asyncio.to_thread(certain_tokens, self._host.prompts, path, text)
-        old = self._host.drafts.get(path.id)  # another may have come meanwhile
+        old = self._drafts.get(path.id)  # another may have come meanwhile
         if old is not None and old.revision >= revision:
             return 0
         self._host.plan.validate_prompt(len(tokens))
@@ -93,20 +95,25 @@ class CacheView:
         if old is not None:
             self._forget(path.id, old, tokens)
         history = len(self._host.prompts.stored_ids(path) or ())
-        self._host.drafts[path.id] = Draft(revision, request.id, tokens, history)
+        self._drafts[path.id] = Draft(revision, request.id, tokens, history)
         self._host.engine.hint(Observe(path.id, Signal.TYPING))
         async for event in self._host.engine.generate(request):
             if event.token is not None:
                 return len(tokens)
         return 0  # it was cancelled
 
-    def drop_draft(self, conversation: str) -> None:
-        """End it, and forget what only it has computed."""
-        draft = self._host.drafts.pop(conversation, None)
+    def drop_draft(self, conversation: str, kept: Sequence[int] = ()) -> None:
+        """End it, and forget what it has computed; kept: but for what this prompt begins with."""
+        draft = self._drafts.pop(conversation, None)
         if draft is not None:
-            self._forget(conversation, draft, ())
+            self._forget(conversation, draft, kept)
 
-    def _forget(self, conversation: str, draft: Draft, kept: tuple[int, ...]) -> None:
+    def _check(self, text: str) -> None:
+        """Raises InvalidRequest, before a text is encoded, which takes seconds for megabytes."""
+        check_text("the message", text)
+        self._host.plan.validate_prompt(self._host.tokenizer.least_tokens(text), at_least=True)
+
+    def _forget(self, conversation: str, draft: Draft, kept: Sequence[int]) -> None:
         self._host.engine.cancel(draft.request)
         start = max(common_prefix(draft.tokens, kept), draft.history)
         if start < len(draft.tokens):
@@ -114,7 +121,7 @@ class CacheView:
 
     def _prompt(self, path: Conversation, text: str) -> tuple[Conversation, tuple[int, ...]]:
         prompts = self._host.prompts
-        check_text("the message", text)
+        self._check(text)
         if text.strip():
             said = prompts.user_turn(path, text)
             return path.said(said.message, prompts.render_hash), said.prompt_ids

@@ -30,9 +30,8 @@ class ConversationLines:
     async def turn(self, conversation: str | None, on_busy: str) -> AsyncIterator[None]:
         """Inside the block it is this turn that may begin next, in the order of arrival.
 
-        on_busy: "queue" waits for what runs, "interrupt" cancels it first; "reject" does neither:
-        then the store refuses. None: a conversation that is not known to anybody else. Raises
-        ConversationLocked where too many wait.
+        on_busy: with "reject" nobody waits, and the store refuses. conversation: None of one that
+        is not known to anybody else. Raises ConversationLocked where too many wait.
         """
         if conversation is None or on_busy == "reject":
             yield
@@ -46,13 +45,22 @@ class ConversationLines:
         self._waiting[conversation] = self._waiting.get(conversation, 0) + 1
         try:
             async with lock:
-                while (running := self._running_in(conversation)) is not None:
-                    if on_busy == "interrupt":
-                        running.cancel()
-                    await asyncio.wait({running.task})
-                    await asyncio.sleep(0)  # it is taken off the list of those that run
                 yield
         finally:
             self._waiting[conversation] -= 1
             if not self._waiting[conversation]:
                 del self._waiting[conversation], self._locks[conversation]
+
+    def is_busy(self, conversation: str | None) -> bool:
+        """Whether a response of this process runs in it."""
+        return conversation is not None and self._running_in(conversation) is not None
+
+    async def idle(self, conversation: str | None, on_busy: str) -> None:
+        """Wait for what runs in a conversation ("queue"), or end it ("interrupt"); in a turn."""
+        if conversation is None or on_busy == "reject":
+            return
+        while (running := self._running_in(conversation)) is not None:
+            if on_busy == "interrupt":
+                running.cancel()
+            await asyncio.wait({running.task})
+            await asyncio.sleep(0)  # it is taken off the list of those that run

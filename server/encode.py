@@ -178,6 +178,8 @@ class Encoder:
                 stream_id=self._lane,
             )
             number += 3
+        elif self._after >= FIRST_DELTA:
+            number = self._after + 1  # it has text that is lost with its server
         yield self._terminal(number, created, done)
 
     def _terminal(self, number: int, created: ResponseCreated, done: ResponseDone) -> OpenAIEvent:
@@ -212,6 +214,7 @@ class Encoder:
                 event.response, event.output_text, event.sequence, FIRST_DELTA, 0
             )
             yield self._delta(whole)
+        self._after = max(self._after, event.sequence)
 
     def _prefill(self, event: PrefillProgress) -> PrefillProgressEvent:
         return PrefillProgressEvent(

@@ -28,7 +28,6 @@ from radixchat.engine.request import TokenEvent
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.conversation_line import ConversationLines
-from radixchat.server.draft import Draft
 from radixchat.server.message import Answer
 from radixchat.server.observer import Observer
 from radixchat.server.option_reader import OptionReader
@@ -89,7 +88,6 @@ class ChatHost:
         self.request_ids = itertools.count()
         self.running: dict[str, LiveResponse] = {}
         self.beginning: set[asyncio.Task[object]] = set()
-        self.drafts: dict[str, Draft] = {}
         self.lines = ConversationLines(self._running_in)
         self._ended: dict[str, LiveResponse] = {}
         self._database_thread = database_thread

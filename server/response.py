@@ -38,8 +38,6 @@ PARTIAL_INTERVAL_S = 0.5
 # millisecond at least. One that goes on in another process numbers its deltas from there.
 SEQUENCE_RESERVE = 8192
 NEVER = -1.0
-# Whoever began it reads it in a moment, whatever its grace is.
-FIRST_READER_S = 1.0
 # Whoever has asked for a response gets so long to begin reading, also where nobody may come back.
 FIRST_READER_S = 5.0
 
@@ -128,6 +126,11 @@ class LiveResponse:
         if not self.task.done():
             self._cancelled = self._cancelled or reason
             self._engine.cancel(self._request.id)
+
+    async def stop(self) -> None:
+        """Cancel it, and return when it has ended."""
+        self.cancel()
+        await asyncio.wait({self.task})
 
     def subscribe(self, wake: Callable[[], None] | None = None, after: int = -1) -> Subscription:
         """A reader's place in the log; ResponseLog says what it returns."""

@@ -18,6 +18,7 @@ from radixchat.server.response_options import ResponseOptions
 from radixchat.server.response_usage import ResponseTimings, ResponseUsage
 
 FIRST_DELTA = 4
+NUM_CLOSING = 4  # text, part and item are done, and the response
 NO_TEXT_DONE = 2  # the end's number where there is no text to be closed
 DEFAULT_OPTIONS = ResponseOptions()
 

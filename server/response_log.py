@@ -34,14 +34,14 @@ MAX_DELTA = 64 * 1024
 class ResponseLog:
     """Written by one, read by many; all on one event loop.
 
-    text, sequence: of an answer that goes on after an interruption, what it had, and the number of
-    its last delta at most: whatever had been sent before has a lower one or this.
+    text, sequence: of an answer that goes on after an interruption, what it had, and a number that
+    is higher than whatever had been sent before: its deltas begin there.
     """
 
     def __init__(self, created: ResponseCreated, text: str = "", sequence: int = 0) -> None:
         self.created = created
         self.done: ResponseDone | None = None
-        self._base = FIRST_DELTA  # the number of the first delta
+        self._base = max(FIRST_DELTA, sequence)  # the number of the first delta
         self._chunks: list[str] = []
         self._ends = array("q")  # code points up to the end of each delta
         self._progress: PrefillProgress | None = None
@@ -50,7 +50,6 @@ class ResponseLog:
         self._readers: set[Subscription] = set()
         self.on_left: Callable[[], None] = lambda: None  # the last reader has gone
         if text:
-            self._base = max(FIRST_DELTA, sequence)
             self._append(text)
 
     @property
@@ -60,18 +59,14 @@ class ResponseLog:
 
     @property
     def last_sequence(self) -> int:
-        """The number of the last delta; of "in progress" where there is none."""
-        return self._base + len(self._chunks) - 1 if self._chunks else 1
+        """The number of the last delta; of "in progress" where there never was one."""
+        there_were = self._chunks or self._base > FIRST_DELTA
+        return self._base + len(self._chunks) - 1 if there_were else 1
 
     @property
     def num_readers(self) -> int:
         """Subscriptions that are open."""
         return len(self._readers)
-
-    @property
-    def closing_sequence(self) -> int:
-        """The number that the first event after the last delta has, or would have."""
-        return self._base + len(self._chunks)
 
     def add_text(self, text: str) -> None:
         """One more delta."""
@@ -96,8 +91,9 @@ class ResponseLog:
 
     def end_sequence(self, status: str) -> int:
         """The number of the first closing event of a response that ends so now."""
-        has_text = bool(self._chunks) or status == "completed"
-        return self.closing_sequence if has_text else NO_TEXT_DONE
+        if self._chunks:
+            return self._base + len(self._chunks)
+        return FIRST_DELTA if status == "completed" else NO_TEXT_DONE
 
     def subscribe(self, wake: Callable[[], None] | None = None, after: int = -1) -> Subscription:
         """A reader who has seen everything up to number `after`; `wake` is called with news."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ from radixchat.server.protocol import (
 )
 from radixchat.server.reopening import reopen
 from radixchat.server.response import NEVER, LiveResponse
-from radixchat.server.rows import IN_PROGRESS, NO_METADATA
+from radixchat.server.rows import IN_PROGRESS, NO_METADATA, ForgottenPath
 from radixchat.server.store_conversation import LOCKED_RETRY_MS
 from radixchat.server.stored_response import StoredResponse
 from radixchat.server.turn_place import load_path
@@ -61,21 +61,20 @@ class ChatService:
         self._store = host.store
         self.namespace = namespace
         self._continuing: dict[str, asyncio.Task[LiveResponse]] = {}
-        self._acceptance = Acceptance(host, principal, namespace)
         self._cache = CacheView(host, namespace)
+        self._acceptance = Acceptance(host, principal, namespace, self._cache)
 
     async def create_conversation(
         self, system: str | None = None, title: str = "", metadata: Mapping[str, str] = NO_METADATA
     ) -> str:
         """A new, empty conversation; the system message, if any, heads it."""
-        create = functools.partial(
+        return await self.host.database(
             self._store.create_conversation,
             principal=self.principal,
             system=system,
             title=title,
             metadata=metadata,
         )
-        return await self.host.database(create)
 
     async def conversation(self, conversation: str) -> ConversationView:
         """What is known of it; what a killed process has left running in it has ended."""
@@ -120,29 +119,21 @@ class ChatService:
             path = await self._path(conversation)
             expected = path.tip if expected_tip is None else expected_tip
             new = await self._message(tip)
-            move = functools.partial(
-                self._store.move_tip, principal=self.principal, expected=expected, new=new
-            )
-            await self.host.database(move, conversation)
-            self._leave(path, (await self._path(conversation)))
-        update = functools.partial(
-            self._store.update_conversation,
-            principal=self.principal,
-            title=title,
-            metadata=metadata,
-        )
-        return (await self.host.database(update, conversation)).view()
+            await self._move(path, expected, new)
+        update = functools.partial(self._store.update_conversation, principal=self.principal)
+        row = await self.host.database(update, conversation, title=title, metadata=metadata)
+        return row.view()
 
     async def delete_conversation(self, conversation: str) -> None:
         """Its rows and what only it had in the cache. A turn that runs in it is cancelled first."""
         running = (await self.conversation(conversation)).running
         if running is not None and (live := self.host.live(running)) is not None:
-            live.cancel()
-            await asyncio.wait({live.task})
-        delete = functools.partial(self._store.delete_conversation, principal=self.principal)
-        for path in await self.host.database(delete, conversation):
-            purge = Purge(path.token_ids, conversation, self.namespace, path.start)
-            await self.host.engine.purge(purge)
+            await live.stop()
+        paths = await self.host.database(
+            self._store.delete_conversation, conversation, principal=self.principal
+        )
+        self._cache.drop_draft(conversation)
+        await self._purge(conversation, paths)
 
     async def fork_conversation(
         self, conversation: str, *, at: str | None = None, title: str = ""
@@ -153,10 +144,10 @@ class ChatService:
         """
         row = await self.conversation(conversation)
         tip = row.tip if at is None else await self._message(at)
-        create = functools.partial(
+        fork = await self.host.database(
             self._store.create_conversation, principal=self.principal, title=title, tip=tip
         )
-        return await self.conversation(await self.host.database(create))
+        return await self.conversation(fork)
 
     async def messages(self, conversation: str) -> list[MessageView]:
         """The messages on the path to the tip, oldest first."""
@@ -185,12 +176,7 @@ class ChatService:
         Nothing is erased: the messages stay in the tree. Raises InvalidRequest without a turn.
         """
         path = await self._path(conversation)
-        before = path.before_last_turn()
-        move = functools.partial(
-            self._store.move_tip, principal=self.principal, expected=path.tip, new=before.tip
-        )
-        await self.host.database(move, conversation)
-        self._leave(path, before)
+        await self._move(path, path.tip, path.before_last_turn().tip)
         undone = path.last_user
         assert undone is not None
         return MessageView(undone.id, undone.role, undone.text, undone.status)
@@ -240,6 +226,10 @@ class ChatService:
         live = self.host.live(response)
         if live is not None:
             return live
+        continuing = self._continuing.get(response)
+        if stored is None and continuing is not None:  # it is about to run here
+            await asyncio.wait({continuing})
+            return await self.response(response)
         if stored is None:
             raise ConversationLocked(
                 f"response {response} of {conversation} is being computed by another process",
@@ -277,13 +267,18 @@ class ChatService:
         (await self.response(response)).cancel()
 
     async def delete_response(self, response: str) -> None:
-        """Forget a response; one that runs is cancelled. Its messages stay in the tree."""
-        live = await self.response(response)
-        if isinstance(live, LiveResponse):
-            live.cancel()
-            await asyncio.wait({live.task})
-        await self.host.database(self._store.delete_response, response, principal=self.principal)
+        """Forget it and what only it had in the cache; one that runs is cancelled first.
+
+        What the path of a listed conversation shows stays.
+        """
+        found = await self.response(response)
+        if isinstance(found, LiveResponse):
+            await found.stop()
+        paths = await self.host.database(
+            self._store.delete_response, response, principal=self.principal
+        )
         self.host.drop(response)
+        await self._purge(found.created.conversation, paths)
 
     async def forget(self, conversation: str) -> None:
         """Delete a conversation that was not to be stored; another one stays."""
@@ -350,8 +345,8 @@ class ChatService:
 
     async def drop_draft(self, conversation: str) -> None:
         """Forget what was computed of a message that is not going to be sent."""
+        self._cache.drop_draft(conversation)  # also of a conversation that was deleted meanwhile
         await self.conversation(conversation)
-        self._cache.drop_draft(conversation)
 
     async def stats(self) -> dict[str, int | float | str]:
         """How the engine was set up, and its counters since start, for people."""
@@ -367,8 +362,7 @@ class ChatService:
                 async for event in events:
                     yield event
         finally:
-            response.cancel()
-            await asyncio.wait({response.task})
+            await response.stop()
 
     def _continued(self, response: str, continuing: asyncio.Task[LiveResponse]) -> None:
         del self._continuing[response]
@@ -379,6 +373,20 @@ class ChatService:
     async def _path(self, conversation: str) -> Conversation:
         return await self.host.database(load_path, self._store, self.principal, conversation)
 
+    async def _move(self, path: Conversation, expected: str | None, new: str | None) -> None:
+        """Move the tip, and tell the cache which branch nobody is about to ask for again."""
+        move = functools.partial(self._store.move_tip, principal=self.principal)
+        await self.host.database(move, path.id, expected=expected, new=new)
+        left = self.host.prompts.stored_ids(path) or ()
+        start = common_prefix(left, (await self._path(path.id)).token_ids)
+        if start < len(left):
+            self.host.engine.hint(Supersede(left, start, path.id, self.namespace))
+
+    async def _purge(self, conversation: str, paths: Sequence[ForgottenPath]) -> None:
+        for path in paths:
+            purge = Purge(path.token_ids, conversation, self.namespace, path.start)
+            await self.host.engine.purge(purge)
+
     async def _message(self, message_or_response: str) -> str:
         """The message of that id, or the one that a response of that id has ended with."""
         if not message_or_response.startswith("resp_"):
@@ -387,10 +395,3 @@ class ChatService:
             self._store.response, message_or_response, principal=self.principal
         )
         return row.answer or row.question
-
-    def _leave(self, path: Conversation, now: Conversation) -> None:
-        """Tell the cache which branch nobody is about to ask for again."""
-        left = self.host.prompts.stored_ids(path) or ()
-        start = common_prefix(left, now.token_ids)
-        if start < len(left):
-            self.host.engine.hint(Supersede(left, start, path.id, self.namespace))
