@@ -85,6 +85,7 @@ def test_equal_words_are_one_row_and_two_holdings(store: Store) -> None:
     assert (counts(store)["message"], counts(store)["holding"]) == (3, 6)
     first, second = (load(store, id_, name).messages for id_, name in ((ada, "ada"), (bob, "bob")))
     assert all(a.created_at < b.created_at for a, b in zip(first, second, strict=True))
+    assert len(store.search("Hello", principal="bob", limit=5)) == 1
     store.delete_conversation(ada, principal="ada")
     assert (counts(store)["message"], counts(store)["holding"]) == (3, 3)
     assert load(store, bob, "bob").messages == second

@@ -180,6 +180,7 @@ def test_a_killed_response_goes_on(path: Path) -> None:
         assert (row.saved, row.sequence) == (Answer("Hel", tuple(b"Hel")), 7)
         assert texts(store, conversation) == ["S", "Hi"]
         assert store.search("Hel", principal=ME, limit=5) == []
+        assert (counts(store)["message"], counts(store)["message_fts_docsize"]) == (2, 2)
         with pytest.raises(ConversationLocked):
             begin(store, conversation)
         answer = finish(store, response, "Hello")
