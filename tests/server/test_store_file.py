@@ -363,3 +363,14 @@ def test_a_row_that_cannot_be_is_named(tmp_path: Path) -> None:
         assert any(str(answer) in problem for problem in store.verify())
         with pytest.raises(StoreError, match="damaged"):
             store.path(answer, principal="local")
+
+
+def test_deleted_text_is_not_in_the_file(tmp_path: Path) -> None:
+    """Once the log is written back, nothing of it is left in any page."""
+    path, secret = tmp_path / "chat.db", "a very secret sentence " * 300
+    with Store(path) as store:
+        conversation = store.create_conversation(principal="local", system=secret)
+        store.create_conversation(principal="local", system="another")
+        store.delete_conversation(conversation, principal="local")
+    assert b"very secret" not in path.read_bytes()
+    assert not path.with_name("chat.db-wal").exists()
