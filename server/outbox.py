@@ -82,6 +82,7 @@ class Outbox:
         self._size = 0
         self._sources: list[Source] = []
         self._closing: Closing | None = None
+        self._sent_at = 0.0  # on the loop's clock, the last event
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._putting = asyncio.Lock()  # whoever waits for room first is served first
@@ -141,6 +142,7 @@ class Outbox:
 
         TRY_AGAIN_LATER: the reader took nothing for too long. GONE: there is none.
         """
+        self._sent_at = asyncio.get_running_loop().time()
         try:
             while True:
                 self._news.clear()
@@ -181,11 +183,17 @@ class Outbox:
         return any_sent
 
     async def _rest(self) -> None:
-        """Until there is news; while something is followed, with a sign of life now and then."""
+        """Until there is news; while something is followed, with a sign of life now and then.
+
+        News may be none for this reader: the silence is counted from what was sent.
+        """
         try:
-            async with asyncio.timeout(self._heartbeat_s if self._sources else None):
+            async with asyncio.timeout_at(
+                self._sent_at + self._heartbeat_s if self._sources else None
+            ):
                 await self._news.wait()
         except TimeoutError:
+            self._sent_at = asyncio.get_running_loop().time()
             event = self._heartbeat()
             if event is not None:
                 await self._send_text(wire_json(event))
@@ -196,6 +204,7 @@ class Outbox:
                 await self._send(text)
         except TimeoutError as error:
             raise _Stalled from error
+        self._sent_at = asyncio.get_running_loop().time()
 
 
 class _Stalled(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 
-from radixchat.engine.errors import RadixChatError
+from radixchat.engine.errors import ConversationNotFound, RadixChatError
 from radixchat.server.api_error import invalid_value
 from radixchat.server.encode import segments
 from radixchat.server.input_messages import input_messages
@@ -74,7 +74,11 @@ class SocketCache:
 
     async def _draft(self, event: PrefillDraft) -> Reply:
         self._drafted.add(event.session_id)
-        tokens = await self._service.draft(event.session_id, event.revision, event.text)
+        try:
+            tokens = await self._service.draft(event.session_id, event.revision, event.text)
+        except ConversationNotFound:
+            self._drafted.discard(event.session_id)
+            raise
         return PrefillReady(
             in_reply_to=event.event_id,
             session_id=event.session_id,

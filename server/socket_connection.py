@@ -84,6 +84,7 @@ class SocketConnection:
     async def leave(self) -> None:
         """Give up what the client cannot come back for; after `serve`."""
         await self._commands.leave()
+        self._outbox.close()  # what has come since it had no writer any more
 
     async def _until_closed(self, tasks: set[asyncio.Task[Closing]]) -> Closing:
         """How the writer ends, which sends the rest first; or how the peer has ended it."""

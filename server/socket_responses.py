@@ -124,7 +124,9 @@ class SocketResponses:
         """Follow a response that somebody asked for. Raises ResponseNotFound."""
         if response not in self.followed:
             self._check_room()
-            self._follow(await self._service.response(response), Reader(), after)
+            found = await self._service.response(response)
+            if response not in self.followed:  # what the client itself has asked for meanwhile
+                self._follow(found, Reader(), after)
 
     def unsubscribe(self, conversation: str) -> None:
         """No longer, but for what is followed already. A second time does nothing."""

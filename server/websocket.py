@@ -53,9 +53,10 @@ async def responses_socket(websocket: WebSocket) -> None:
         service = edge.host.service(principal.id)
         extensions = subprotocol is not None
         connection = SocketConnection(websocket, edge, service, key, extensions=extensions)
-        closing = await connection.serve()
-        await _close(websocket, closing)
-        await connection.leave()
+        try:
+            await _close(websocket, await connection.serve())
+        finally:
+            await connection.leave()
 
 
 class _TurnedAway(Exception):

@@ -244,3 +244,22 @@ def test_silence_is_broken_while_something_is_followed() -> None:
         await writer
 
     run(body)
+
+
+def test_news_that_say_nothing_break_no_silence() -> None:
+    """A source that wakes the writer for what this reader does not get brings heartbeats, too."""
+
+    async def body() -> None:
+        reader, source = Reader(), Count()
+        box = outbox(reader, heartbeat_s=0.05)
+        box.attach(source)
+        writer = asyncio.create_task(box.run())
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            box.wake()
+        box.finish(BYE)
+        await writer
+        assert reader.got
+        assert all(event == {"type": "alive"} for event in reader.got)
+
+    run(body)
