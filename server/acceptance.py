@@ -21,23 +21,16 @@ from typing import TYPE_CHECKING, Any
 from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.errors import ConversationLocked, InvalidRequest
 from radixchat.engine.hint import Supersede
-from radixchat.engine.request import Request, Usage
+from radixchat.engine.request import Request
 from radixchat.server.answer_record import AnswerRecord
 from radixchat.server.asks import ON_BUSY, AnotherAnswer, Ask, EditedTurn, EventKey, NewTurn
-from radixchat.server.cache_report import cache_report
 from radixchat.server.cache_view import CacheView
-from radixchat.server.comparison import closest, load_comparisons
 from radixchat.server.conversation import Conversation, chat_messages
+from radixchat.server.explanation import PromptExplainer
 from radixchat.server.message import check_text
-from radixchat.server.miss import AskedPrompt, explain_miss
 from radixchat.server.option_reader import AnswerTerms
-from radixchat.server.protocol import (
-    CacheReport,
-    MissReport,
-    ResponseCreated,
-    ResponseOptions,
-)
-from radixchat.server.response import SEQUENCE_RESERVE, Explanations, LiveResponse
+from radixchat.server.protocol import ResponseCreated, ResponseOptions
+from radixchat.server.response import SEQUENCE_RESERVE, LiveResponse
 from radixchat.server.response_events import NUM_CLOSING
 from radixchat.server.response_log import ResponseLog
 from radixchat.server.rows import BegunResponse, ResponseRow
@@ -64,6 +57,7 @@ class Terms:
     generate: bool = True
     report: bool = False
     detach_s: float | None = None
+    compared: str | None = None
 
     def __post_init__(self) -> None:
         if self.on_busy not in ON_BUSY:
@@ -86,6 +80,7 @@ class Acceptance:
         self._principal = principal
         self._namespace = namespace
         self._cache = cache
+        self._explainer = PromptExplainer(host, principal)
 
     async def begin(
         self, ask: Ask, options: ResponseOptions, terms: Terms
@@ -227,34 +222,22 @@ class Acceptance:
         host, conversation = self._host, place.path.id
         options = asdict(answer_terms.options) | ({} if terms.generate else {"generate": False})
 
-        def store() -> BegunResponse:
-            known = key and host.store.begun_by(*key, principal=self._principal)
-            if known:
-                return known  # and nothing is added once more
-            tip = place.path.tip
-            if place.added:
-                tip = host.store.graft(
-                    conversation,
-                    principal=self._principal,
-                    messages=[(message.role, message.text) for message in place.added],
-                    expected_tip=tip,
-                )
-                assert tip == turn.path.tip, "what is added is what was computed with"
-            return host.store.begin_response(
-                conversation=conversation,
-                expected_tip=tip,
-                parent=turn.parent,
-                user=turn.message,
-                options=options,
-                render_hash=host.prompts.render_hash,
-                principal=self._principal,
-                previous_response=place.previous_response,
-                instructions=place.instructions,
-                metadata=terms.metadata or {},
-                event=key,
-            )
-
-        begun = await host.database(store)
+        begin = functools.partial(
+            host.store.begin_response,
+            conversation=conversation,
+            expected_tip=place.path.tip,
+            parent=turn.parent,
+            user=turn.message,
+            options=options,
+            render_hash=host.prompts.render_hash,
+            principal=self._principal,
+            previous_response=place.previous_response,
+            instructions=place.instructions,
+            metadata=terms.metadata or {},
+            event=key,
+            added=[(message.role, message.text) for message in place.added],
+        )
+        begun = await host.database(begin)
         if begun.replayed:
             return begun
         left = self._leave_branch(turn)
@@ -309,15 +292,16 @@ class Acceptance:
             text=text,
             has_output=terms.generate,
         )
-        id_ = log.created.response
-        report = functools.partial(self._report, id_, turn) if terms.report else None
+        explanations = self._explainer.of(
+            log.created.response, turn, terms.compared, report=terms.report
+        )
         response = LiveResponse(
             log=log,
             request=request,
             record=record,
             engine=host.engine,
             sink=host,
-            explanations=Explanations(functools.partial(self._explain_miss, id_, turn), report),
+            explanations=explanations,
             detach_s=host.disconnect_grace_s if terms.detach_s is None else terms.detach_s,
             generate=terms.generate,
         )
@@ -335,32 +319,6 @@ class Acceptance:
             return []
         self._host.engine.hint(Supersede(left, start, turn.path.id, self._namespace))
         return [left]
-
-    async def _explain_miss(self, response: str, turn: Turn, usage: Usage) -> MissReport | None:
-        """Compare a response with what came before it in its conversation."""
-        host = self._host
-        if not host.plan.prefix_cache:
-            return None
-        path = turn.asked
-        asked = AskedPrompt(
-            path, turn.prompt_ids, host.prompts.render_hash, self._principal, host.began
-        )
-        candidates = await host.database(
-            load_comparisons, host.store, response, self._principal, path
-        )
-
-        def explain() -> MissReport | None:
-            comparison = closest(candidates, asked.token_ids, asked.render_hash)
-            layout = host.prompts.layout(path, asked.token_ids)
-            return explain_miss(asked, comparison, usage, layout, host.tokenizer)
-
-        return await asyncio.to_thread(explain)
-
-    async def _report(self, response: str, turn: Turn, cached: int) -> CacheReport:
-        prompts = self._host.prompts
-        return await asyncio.to_thread(
-            cache_report, prompts, turn.asked, turn.prompt_ids, cached, response
-        )
 
     def _path(self, row: ResponseRow) -> Conversation:
         path = self._host.store.path(row.question, principal=self._principal)

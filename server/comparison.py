@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from radixchat.engine.common_prefix import common_prefix
+from radixchat.engine.errors import ResponseNotFound
 from radixchat.server.conversation import Conversation
 from radixchat.server.rows import ResponseRow
 from radixchat.server.store import Store
@@ -91,6 +92,24 @@ def load_comparisons(
             its_path = Conversation(row.conversation, tuple(messages))
         found.append(Comparison.of(row, its_path, here=row.owner == own.owner))
     return found
+
+
+def load_comparison(
+    store: Store, response: str, principal: str, path: Conversation, *, compared: str
+) -> list[Comparison]:
+    """The response that a client names to compare with; none where there is no such answer.
+
+    Raises StoreError.
+    """
+    try:
+        row = store.response(compared, principal=principal)
+    except ResponseNotFound:
+        return []
+    if row.answer is None:
+        return []
+    its_path = Conversation(row.conversation, tuple(store.path(row.answer, principal=principal)))
+    own = store.response(response, principal=principal)
+    return [Comparison.of(row, its_path, here=row.owner == own.owner)]
 
 
 def closest(

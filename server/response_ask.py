@@ -72,7 +72,12 @@ def response_create_to_ask(body: ResponseRequest, *, model: str) -> ResponseAsk:
     arguments = _arguments(event_id, extras.on_busy, body.metadata, extras.detach_s)
     if body.store is not None:
         arguments["store"] = body.store
-    if body.generate is not None:
+    cache = body.prompt_cache_options
+    if cache is not None and cache.comparison_response_id is not None:
+        arguments["compared"] = cache.comparison_response_id
+    if cache is not None and cache.prewarm:
+        arguments["generate"] = False
+    elif body.generate is not None:
         arguments["generate"] = body.generate
     return ResponseAsk(
         ask=_ask(body, extras),

@@ -193,6 +193,7 @@ class ChatService:
         generate: bool = True,
         report: bool = False,
         detach_s: float | None = None,
+        compared: str | None = None,
     ) -> Response:
         """Accept a turn: it is stored when this returns, and about to be computed.
 
@@ -200,9 +201,10 @@ class ChatService:
         conversation is being answered: "reject", "queue", "interrupt". store: False: `forget` it
         when its client has gone. generate: False only computes the prompt; the response completes
         without output. report: have PrefillProgress and CacheReport too. detach_s: how long it goes
-        on without a reader; None: the host's default, response.NEVER.
+        on without a reader; None: the host's default, response.NEVER. compared: the response that
+        a miss is explained by, not the conversation's last.
         """
-        terms = Terms(event, on_busy, metadata, store, generate, report, detach_s)
+        terms = Terms(event, on_busy, metadata, store, generate, report, detach_s, compared)
         begun = await self._acceptance.begin(ask, options, terms)
         return begun if isinstance(begun, LiveResponse) else await self.response(begun.id)
 

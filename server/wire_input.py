@@ -79,8 +79,9 @@ class TextConfig:
 class CacheOptions:
     """OpenAI's `prompt_cache_options`.
 
-    The comparison is always made, with the closest earlier response of the conversation; which one
-    a client would have compared, and how long to keep what, changes nothing.
+    comparison_response_id: what a miss is explained by; without it that is the closest earlier
+    response of the conversation. prewarm: true is as `generate` false. How long to keep what
+    changes nothing.
     """
 
     comparison_response_id: str | None = None

@@ -555,3 +555,20 @@ def test_principals_do_not_see_each_other(settings: LocalSettings, tmp_path: Pat
             assert cold.input_ids == first.input_ids
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_a_miss_is_explained_by_the_response_that_is_named(settings: LocalSettings) -> None:
+    """Not by the conversation's own last one; an unknown name is told as such."""
+
+    async def body(service: ChatService) -> None:
+        first, _ = await begin(service, say("Hello there", instructions="Be terse, please."))
+        other = say("Hello there", instructions="Be verbose, please.")
+        _, done = await begin(service, other, compared=first.id)
+        assert done.miss is not None
+        assert done.miss.comparison_reusable_tokens == done.usage.cached_tokens > 0
+        assert done.miss.reason == "changed"
+        _, cold = await begin(service, other, compared="resp_unknown")
+        assert cold.miss is not None
+        assert cold.miss.reason == "cold"
+
+    serve(body, settings)
