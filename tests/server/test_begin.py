@@ -567,7 +567,8 @@ def test_a_miss_is_explained_by_the_response_that_is_named(settings: LocalSettin
         assert done.miss is not None
         assert done.miss.comparison_reusable_tokens == done.usage.cached_tokens > 0
         assert done.miss.reason == "changed"
-        _, cold = await begin(service, other, compared="resp_unknown")
+        another = say("Hello there", instructions="Be brief, please.")
+        _, cold = await begin(service, another, compared="resp_unknown")
         assert cold.miss is not None
         assert cold.miss.reason == "cold"
 
