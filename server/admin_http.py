@@ -31,11 +31,12 @@ async def show_metrics(request: Request) -> Response:
 
 
 async def show_cache(request: Request) -> JSONResponse:
-    """The engine's counters, and the caller's part of the radix tree."""
+    """How the engine was set up, for an operator its counters; the caller's part of the tree."""
     query = decode_value(CacheQuery, dict(request.query_params))
     service = service_of(request)
     tree = await service.cache_tree(query.conversation)
-    state = CacheState(stats=await service.stats(), tree=CacheTreeObject.of(tree))
+    stats = await service.stats(everybody=principal_of(request).is_operator)
+    state = CacheState(stats=stats, tree=CacheTreeObject.of(tree))
     return JSONResponse(wire_dict(state))
 
 

@@ -350,9 +350,9 @@ class ChatService:
         self._cache.drop_draft(conversation)  # also of a conversation that was deleted meanwhile
         await self.conversation(conversation)
 
-    async def stats(self) -> dict[str, int | float | str]:
-        """How the engine was set up, and its counters since start, for people."""
-        snapshot = asdict(self.host.engine.snapshot)
+    async def stats(self, *, everybody: bool = True) -> dict[str, int | float | str]:
+        """How the engine was set up and, of all its principals, its counters since start."""
+        snapshot = asdict(self.host.engine.snapshot) if everybody else {"counters": {}}
         return {"engine": str(self.host.plan), **snapshot.pop("counters"), **snapshot}
 
     async def _respond(self, ask: Ask, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:

@@ -37,8 +37,9 @@ CacheEvent = CacheInspect | CacheTreeGet | PrefillDraft | PrefillDrop | ServerSt
 class SocketCache:
     """One connection's view of the cache."""
 
-    def __init__(self, service: ChatService) -> None:
+    def __init__(self, service: ChatService, *, is_operator: bool) -> None:
         self._service = service
+        self._is_operator = is_operator
         self._drafted: set[str] = set()
 
     async def answer(self, event: CacheEvent) -> Reply:
@@ -63,7 +64,7 @@ class SocketCache:
                     left_out=tree.left_out,
                 )
             case ServerStats():
-                stats = await self._service.stats()
+                stats = await self._service.stats(everybody=self._is_operator)
                 return ServerStatsReply(in_reply_to=event.event_id, stats=stats)
 
     async def close(self) -> None:

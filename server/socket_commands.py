@@ -67,9 +67,15 @@ class SocketCommands:
     """One connection's; used on one event loop."""
 
     def __init__(
-        self, service: ChatService, edge: Edge, outbox: Outbox, *, extensions: bool
+        self,
+        service: ChatService,
+        edge: Edge,
+        outbox: Outbox,
+        *,
+        extensions: bool,
+        is_operator: bool,
     ) -> None:
-        """extensions: the client said hello in the handshake."""
+        """extensions: the client said hello in the handshake. is_operator: of its key."""
         settings = edge.settings
         self.extensions = extensions
         self._service = service
@@ -77,7 +83,7 @@ class SocketCommands:
         self._outbox = outbox
         self._lanes = Lanes(settings.limits.max_lanes, settings.limits.max_queued)
         self._responses = SocketResponses(service, outbox, edge)
-        self._cache = SocketCache(service)
+        self._cache = SocketCache(service, is_operator=is_operator)
         self._waiting: asyncio.Queue[tuple[ClientEvent, Command]] = asyncio.Queue(MAX_COMMANDS)
         self._drafts: set[asyncio.Task[None]] = set()
 

@@ -15,7 +15,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from radixchat.server.api_error import ApiError
 from radixchat.server.decode import decode_client_event
-from radixchat.server.edge import Edge
+from radixchat.server.edge import Edge, principal_of
 from radixchat.server.outbox import (
     INTERNAL_ERROR,
     NO_STATUS,
@@ -57,7 +57,10 @@ class SocketConnection:
         self._key, self._principal = key, service.principal
         self._limits = edge.settings.limits
         self._outbox = Outbox(self._send, self._limits, edge.metrics, self._heartbeat)
-        self._commands = SocketCommands(service, edge, self._outbox, extensions=extensions)
+        is_operator = principal_of(websocket).is_operator
+        self._commands = SocketCommands(
+            service, edge, self._outbox, extensions=extensions, is_operator=is_operator
+        )
 
     async def serve(self) -> Closing:
         """Until either side ends it. Says how; what is running goes on for its grace."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """One WebSocket connection of uvicorn."""
+    """One WebSocket connection of uvicorn; one that is refused is no fault of the app's."""
 
     async def send(self, message: ASGISendEvent) -> None:
         """As uvicorn's; a connection that is being closed is as good as gone."""
@@ -27,6 +27,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.close":
             self.writable.set()  # a close frame waits for nobody
         await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = True  # refused; uvicorn would log that nothing was answered
         if self.close_timer is not None:  # a close frame was sent: the peer has so long to answer
             self.close_timer.cancel()
             self.close_timer = self.loop.call_later(self.close_timeout, self.transport.abort)

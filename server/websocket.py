@@ -17,8 +17,9 @@ from radixchat.server.api_error import ApiError, api_error_of
 from radixchat.server.auth import Principal, accepted_subprotocol, key_of
 from radixchat.server.decode import decode_client_event
 from radixchat.server.edge import Edge, edge_of, has_principal, principal_of
+from radixchat.server.gate import admit_as
 from radixchat.server.outbox import TRY_AGAIN_LATER, UNAUTHORIZED, Closing
-from radixchat.server.rate import NOBODY_YET, current_principal
+from radixchat.server.rate import NOBODY_YET
 from radixchat.server.socket_connection import SocketConnection
 from radixchat.server.wire_client_events import Auth
 from radixchat.server.wire_server_events import AuthInvalid, AuthOk, AuthRequired
@@ -49,7 +50,7 @@ async def responses_socket(websocket: WebSocket) -> None:
                 await websocket.send_text(wire_json(api_error_of(limited).event()))
                 await _close(websocket, Closing(TRY_AGAIN_LATER, "too many connections"))
                 return
-            current_principal.set(principal.id)
+            admit_as(websocket.scope, principal)
         service = edge.host.service(principal.id)
         extensions = subprotocol is not None
         connection = SocketConnection(websocket, edge, service, key, extensions=extensions)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import httpx
 
+from radixchat.engine.engine import Engine
 from radixchat.engine.request import TokenEvent
 from radixchat.server.app import app_of
 from radixchat.server.auth import Authenticator, Principal
@@ -106,6 +107,15 @@ async def _events(answer: httpx.Response) -> AsyncIterator[dict[str, Any]]:
             event = json.loads(line.removeprefix("data: "))
             assert event["type"] == name
             yield event
+
+
+def break_down(engine: Engine) -> None:
+    """Have its next step fail."""
+
+    def step() -> None:
+        raise MemoryError("no more")
+
+    engine.__dict__["step"] = step
 
 
 async def find_key(key: str) -> Principal | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 
+import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
@@ -50,3 +52,32 @@ def test_no_frame_before_the_handshake_is_answered() -> None:
     asyncio.run(asyncio.wait_for(main(), 20))
     assert failed == []
     assert told == ["websocket.disconnect"]
+
+
+def test_a_refusal_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    """A handshake that the app answers over HTTP gets that answer, and no error is logged."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "websocket.http.response.start", "status": 401, "headers": []})
+        await send({"type": "websocket.http.response.body", "body": b"a key ", "more_body": True})
+        await send({"type": "websocket.http.response.body", "body": b"is needed"})
+
+    async def main() -> bytes:
+        loop = asyncio.get_running_loop()
+        config = Config(app, ws=SocketProtocol, log_config=None)
+        config.load()
+        state = ServerState()
+        server = await loop.create_server(lambda: SocketProtocol(config, state, {}), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(UPGRADE)
+        answer = await reader.read()
+        await asyncio.gather(*state.tasks)
+        writer.close()
+        await writer.wait_closed()
+        server.close()
+        return answer
+
+    answer = asyncio.run(asyncio.wait_for(main(), 20))
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert answer.endswith(b"a key is needed")
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
