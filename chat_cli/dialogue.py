@@ -38,6 +38,7 @@ from radixchat.server.protocol import (
     RadixChatError,
     ResponseCreated,
     ResponseEvent,
+    ServerUnreachable,
     describe_error,
 )
 
@@ -143,7 +144,10 @@ class Dialogue:
     ) -> ErrorInfo | None:
         if self._conversation is None:
             return self._refuse(_NO_TURN)
-        await self._look_elsewhere(self._conversation)
+        try:
+            await self._look_elsewhere(self._conversation)
+        except ServerUnreachable as error:  # the question would wait as long once more
+            return self._refuse(describe_error(error))
         events = ask(self._conversation)
         turn = Turn(
             self._client,
@@ -168,8 +172,8 @@ class Dialogue:
     async def _undo(self) -> ErrorInfo | None:
         if self._conversation is None:
             return self._say_failed(_NO_TURN)
-        await self._look_elsewhere(self._conversation)
         try:
+            await self._look_elsewhere(self._conversation)
             message = await self._client.undo(self._conversation)
         except RadixChatError as error:
             return self._say_failed(describe_error(error))
@@ -190,9 +194,17 @@ class Dialogue:
         return None
 
     async def _look_elsewhere(self, conversation: str) -> None:
-        """Tell what another process did to the conversation since it was last looked at."""
+        """Tell what another process did to the conversation since it was last looked at.
+
+        Raises ServerUnreachable.
+        """
         before = self._known
-        await self._know(conversation)
+        try:
+            self._known = await self._client.messages(conversation)
+        except ServerUnreachable:
+            raise
+        except RadixChatError:
+            return  # a store that cannot be read fails the command too, which then says so
         told = foreign_changes(before, self._known)
         if told is not None:
             self._notes.note(told)

@@ -59,6 +59,11 @@ class MarkdownAnswer:
         if live:
             self._write(self._draw([_WAITING]))
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether everything is permanent."""
+        return self._closed
+
     def feed(self, delta: str) -> None:
         """More text; drawn now or at a later tick."""
         self._deltas.append(delta)

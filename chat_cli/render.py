@@ -21,6 +21,10 @@ from radixchat.server.protocol import ResponseDone
 class Answer(Protocol):
     """One accepted answer while it comes."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the text is complete."""
+
     def feed(self, delta: str) -> None:
         """More text."""
 
@@ -33,6 +37,10 @@ class Answer(Protocol):
 
 class Output(Protocol):
     """Where the turns of a run are shown."""
+
+    @property
+    def is_drawing(self) -> bool:
+        """Whether an answer is on its way to the stream: a note there would be in the middle."""
 
     def begin(self) -> Answer:
         """An answer has been accepted, or one is shown that is there already."""
@@ -54,6 +62,11 @@ class PlainAnswer:
         self._stream = stream
         self._to_terminal = to_terminal
         self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the line was ended."""
+        return self._closed
 
     def feed(self, delta: str) -> None:
         """Write it through."""
@@ -83,14 +96,17 @@ class TextOutput:
         self._console = console
         self._notes = notes
         self._verbatim = verbatim
+        self._last: Answer | None = None
+
+    @property
+    def is_drawing(self) -> bool:
+        """Whether an answer has begun and is not complete."""
+        return self._last is not None and not self._last.is_closed
 
     def begin(self) -> Answer:
         """An answer on the console."""
-        is_real = self._console.file.isatty()
-        takes_styles = self._console.is_terminal and not self._console.is_dumb_terminal
-        if takes_styles and not self._verbatim:
-            return MarkdownAnswer(self._console, live=is_real)
-        return PlainAnswer(self._console.file, to_terminal=is_real)
+        self._last = self._answer()
+        return self._last
 
     def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
         """The status line, why the cache had less than it might have, and an error."""
@@ -101,9 +117,21 @@ class TextOutput:
         if done.error is not None:
             self._notes.error(done.error.message)
 
+    def _answer(self) -> Answer:
+        is_real = self._console.file.isatty()
+        takes_styles = self._console.is_terminal and not self._console.is_dumb_terminal
+        if takes_styles and not self._verbatim:
+            return MarkdownAnswer(self._console, live=is_real)
+        return PlainAnswer(self._console.file, to_terminal=is_real)
+
 
 class _SilentAnswer:
     """The deltas of a turn that is shown as a whole."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing is on its way."""
+        return True
 
     def feed(self, delta: str) -> None:
         """The text comes again in the record of the turn."""
@@ -121,6 +149,11 @@ class JsonOutput:
     def __init__(self, stream: TextIO, *, ids: bool) -> None:
         self._stream = stream
         self._ids = ids
+
+    @property
+    def is_drawing(self) -> bool:
+        """A record is written at once."""
+        return False
 
     def begin(self) -> Answer:
         """Nothing is shown before the turn has ended."""

@@ -106,8 +106,12 @@ async def _chat(
     settings: ChatSettings, streams: Streams, command: Command | None, interrupts: Interrupts
 ) -> int:
     async with contextlib.AsyncExitStack() as stack:
-        # Above an answer that is being drawn there is no room for a note.
-        tell = _tell_nobody if streams.answers_on_screen else streams.notes.note
+
+        def tell(text: str) -> None:
+            # In the rows of an answer that is being drawn there is no room for a note.
+            if not (streams.answers_on_screen and streams.output.is_drawing):
+                streams.notes.note(text)
+
         with streams.notes.during(_loading(settings)), no_collection():
             client = await stack.enter_async_context(open_client(settings, tell))
         for notice in client.notices:
@@ -128,10 +132,6 @@ async def _chat(
         if dialogue.stored is not None and streams.answers_on_screen and code in _LEFT_BY_USER:
             streams.notes.aside(f"`{_way_back(dialogue.stored, settings)}` goes on here")
         return code
-
-
-def _tell_nobody(text: str) -> None:
-    """Nothing is said."""
 
 
 def _loading(settings: ChatSettings) -> str:

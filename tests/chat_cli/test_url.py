@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -286,7 +287,7 @@ def test_at_a_prompt(tiny_model: Path, tmp_path: Path) -> None:
     """The first line says which model at which server, the last how to come back to it."""
     with serving(tiny_model, tmp_path) as server:
         with ChatTerminal("chat", "--url", server.url, "--max-tokens", "8") as terminal:
-            terminal.wait_for(re.escape(f"{tiny_model} at {server.url}, "))
+            terminal.wait_for(re.escape(f"{tiny_model.name} at {server.url}, "))
             terminal.wait_for(r"> ?\Z")
             terminal.enter("hello")
             terminal.answered(1)
@@ -297,3 +298,26 @@ def test_at_a_prompt(tiny_model: Path, tmp_path: Path) -> None:
         arguments = ("chat", "--url", server.url, "-c", "--max-tokens", "8", "again")
         done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=True)
         assert ", 1 turn" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_prompt_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> None:
+    """It says so at once, and again when it is back; while it waits, Ctrl-C twice leaves."""
+    flags = ("--port", str(free_port()))
+    with serving(tiny_model, tmp_path, *flags) as server:
+        url = server.url
+        terminal = ChatTerminal("chat", "--url", url, "--max-tokens", "8")
+        terminal.enter("hello")
+        terminal.answered(1)
+    with terminal:
+        terminal.enter("still there?")
+        terminal.wait_for(f"note: {re.escape(url)} is lost; trying to get it back")
+        with serving(tiny_model, tmp_path, *flags):
+            terminal.wait_for(f"note: {re.escape(url)} is back")
+            terminal.answered(2)
+        terminal.enter("and now?")
+        terminal.wait_for("is lost", times=2)
+        terminal.type("\x03")
+        time.sleep(0.3)
+        terminal.type("\x03")
+        assert terminal.exit_code() == 130
