@@ -3,7 +3,8 @@
 
 const NAME = "radixchat.preferences";
 const NUMBERS = ["temperature", "top_p", "max_output_tokens", "seed"];
-const DEFAULTS = { draft: true, shading: true, panel: true };
+// As `radixchat chat` samples: at the 1.0 of OpenAI's API a small model talks nonsense.
+const DEFAULTS = { temperature: 0.2, top_p: 0.9, draft: true, shading: true, panel: true };
 
 export class Preferences {
   #values;
@@ -21,7 +22,7 @@ export class Preferences {
     localStorage.setItem(NAME, JSON.stringify(this.#values));
   }
 
-  /** {body, x}: the fields of a request, where the user chose something. */
+  /** {body, x}: the fields of a request, where the user left none empty. */
   options() {
     const [temperature, top_p, max_output_tokens, seed] = NUMBERS.map((name) => this.get(name));
     return { body: { temperature, top_p, max_output_tokens }, x: { seed } };
