@@ -105,7 +105,7 @@ def _refused(response: Response, address: ServerAddress) -> ConnectionLost:
         message = f"{address.shown} is no radixchat server: it answers with status {status}"
         error = ServerUnreachable(message)
     elif isinstance(error, KeyRefused):
-        error = KeyRefused(f"{address.shown}: {error}")
+        error = KeyRefused(f"{address.shown}: {error} (in a terminal: --key, RADIXCHAT_KEY)")
     after = _seconds(response.headers.get("Retry-After"))
     return ConnectionLost(error, is_final=not retries, retry_after_s=after)
 

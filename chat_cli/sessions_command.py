@@ -152,6 +152,8 @@ def import_sessions(file: str, principal: str, database: str | None) -> None:
 
     def work(store: Store, streams: Streams) -> int:
         path = Path(file).expanduser()
+        if file != "-" and not path.exists():
+            raise InvalidRequest(f"there is no file {path}")
         content = sys.stdin.buffer.read() if file == "-" else path.read_bytes()
         if content.startswith(_SQLITE):
             logs = store.import_llm_logs(path, principal=principal)
@@ -163,7 +165,8 @@ def import_sessions(file: str, principal: str, database: str | None) -> None:
         for conversation in made:
             click.echo(conversation)
         if here:
-            streams.notes.note(f"{here} conversations were here already")
+            were = "conversation was" if here == 1 else "conversations were"
+            streams.notes.note(f"{here} {were} here already")
         return exit_codes.OK
 
     _run(work, database, may_be_new=True)

@@ -86,6 +86,9 @@ def test_all_of_it_goes_to_another_database(database: Path, tmp_path: Path, by_p
     again = sessions(other, "import", str(file))
     assert (again.exit_code, again.stdout) == (0, "")
     assert "2 conversations were here already" in again.stderr
+    missing = sessions(other, "import", str(tmp_path / "missing.jsonl"))
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert f"there is no file {tmp_path / 'missing.jsonl'}" in missing.stderr
     assert sessions(other, "verify").exit_code == 0
 
 
