@@ -3,7 +3,8 @@
     not accepted yet    the request is sent again under the same event id: it is one response
     accepted            response.resume goes on after the last number; from the beginning where the
                         server has restarted, whose numbers are not the old ones'
-    to be cancelled     is said on every connection until the end has come
+    to be cancelled     is said on every connection until the end has come; for a lost server it is
+                        waited a moment only, and then the answer ends here with what it has
 
 Owns what of the server's refusals is final. Knows no socket: the link has one.
 """
@@ -20,7 +21,7 @@ from radixchat.chat_cli.connection_loss import ConnectionLost
 from radixchat.chat_cli.inbox import Inbox
 from radixchat.chat_cli.remote_answer import Gap, RemoteAnswer
 from radixchat.chat_cli.server_connection import ServerConnection
-from radixchat.chat_cli.server_link import ServerLink
+from radixchat.chat_cli.server_link import ServerLink, WaitingStopped
 from radixchat.server.event_reader import ProtocolError, error_of
 from radixchat.server.protocol import (
     CacheReport,
@@ -34,6 +35,8 @@ from radixchat.server.protocol import (
 
 LEAVE_SECONDS = 5.0
 """How long whoever leaves an answer waits for its end, which a step of the engine comes before."""
+CANCEL_SECONDS = 1.0
+"""How long an answer that is to end waits for a server that is lost."""
 # A server that has lost its client may still be busy with what was asked, for a moment.
 MAX_REFUSALS = 20
 _PAUSE_SECONDS = 0.1
@@ -61,11 +64,12 @@ class AnswerExchange:
         self._continues = True
         self._cancelled = False
         self._failed = False
+        self._given_up = False
 
     @property
     def ended(self) -> bool:
-        """The terminal event was handed on."""
-        return self.answer.ended
+        """The last event was handed on: the server's, or without a server one that says so."""
+        return self.answer.ended or self._given_up
 
     async def next(self) -> list[ResponseEvent]:
         """What has come, if only after a while; it may be nothing new.
@@ -74,7 +78,7 @@ class AnswerExchange:
         """
         try:
             if self._inbox is None:
-                await self._begin(await self._link.connection())
+                await self._begin(await self._connection_wanted())
             assert self._inbox is not None
             event = await self._inbox.get()
             if event.get("type") == "error":
@@ -95,6 +99,13 @@ class AnswerExchange:
                 self._failed = True
                 raise ProtocolError("a part of the answer does not come") from None
             return []
+        except WaitingStopped as error:
+            self._drop()
+            if self.answer.response is None:
+                self._failed = True
+                raise
+            self._given_up = True
+            return [self.answer.cut_short(error)]
         except RadixChatError:
             self._failed = True
             raise
@@ -114,6 +125,15 @@ class AnswerExchange:
                     while not self.ended and (self._inbox is not None or self.answer.response):
                         await self.next()
         self._drop()
+
+    async def _connection_wanted(self) -> ServerConnection:
+        """Raises WaitingStopped where the answer is to end and the server stays lost."""
+        patience = CANCEL_SECONDS if self._cancelled and self.answer.response else None
+        try:
+            async with asyncio.timeout(patience):
+                return await self._link.connection()
+        except TimeoutError:
+            raise self._link.stopped() from None
 
     def _wanted(self, values: Iterator[ResponseEvent]) -> Iterator[ResponseEvent]:
         for value in values:

@@ -23,6 +23,7 @@ from radixchat.chat_cli.backoff import Backoff
 from radixchat.chat_cli.connection_loss import ConnectionLost
 from radixchat.chat_cli.inbox import Event
 from radixchat.chat_cli.server_address import ServerAddress
+from radixchat.chat_cli.server_connection import ServerConnection
 from radixchat.chat_cli.server_link import ServerLink
 from radixchat.server.event_reader import message_view, message_views
 from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
@@ -61,6 +62,7 @@ class AsyncChatClient:
         self._request = request or AnswerRequest()
         self._exchanges: dict[str, AnswerExchange] = {}
         self._lanes: LanePool | None = None
+        self._abandoned: set[str] = set()
 
     async def __aenter__(self) -> Self:
         """Connect, once. Raises the RadixChatError that prevents it."""
@@ -179,6 +181,13 @@ class AsyncChatClient:
                 continue
             return
 
+    def stop_waiting(self) -> None:
+        """Do not wait for a lost server any longer: what does raises WaitingStopped.
+
+        An answer that has begun ends incomplete, with what has come of it.
+        """
+        self._link.stop_waiting()
+
     async def stats(self) -> dict[str, int | float | str]:
         """Figures of the server's engine and its cache, by name."""
         reply = await self._ask("server.stats")
@@ -198,16 +207,28 @@ class AsyncChatClient:
                         yield event
             finally:
                 await exchange.leave()
-                self._exchanges.pop(exchange.answer.response or "", None)
+                response = exchange.answer.response
+                if response is not None:
+                    self._exchanges.pop(response, None)
+                    if not exchange.answer.ended:
+                        self._abandoned.add(response)
 
     async def _ask(self, type_: str, **fields: Any) -> Event:
         """The reply; asked again where the connection was lost before it came."""
         while True:
             connection = await self._link.connection()
             try:
+                await self._cancel_abandoned(connection)
                 return await connection.ask(_event(type_, **fields))
             except ConnectionLost:
                 continue
+
+    async def _cancel_abandoned(self, connection: ServerConnection) -> None:
+        """Have ended what was left while nobody could be told: else it runs for its grace."""
+        while self._abandoned:
+            response = next(iter(self._abandoned))
+            await connection.send(_event("response.cancel", response_id=response))
+            self._abandoned.discard(response)
 
 
 def _event(type_: str, **fields: Any) -> dict[str, Any]:

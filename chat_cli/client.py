@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
@@ -73,6 +73,14 @@ class ChatClient(Protocol):
 
     async def stats(self) -> dict[str, int | float | str]:
         """Figures of the engine and its cache, by name."""
+
+
+@runtime_checkable
+class WaitsForServer(Protocol):
+    """A client of a server, which may be lost and is waited for then."""
+
+    def stop_waiting(self) -> None:
+        """Whoever waits now gets a ServerUnreachable, or of an answer its end as far as it came."""
 
 
 def prepare(settings: ChatSettings, report: Callable[[str], None]) -> None:

@@ -44,6 +44,7 @@ from radixchat.server.protocol import (
 
 _EXCERPT = 60
 _TOO_LONG = "context_length_exceeded"
+_LOST = "server_unavailable"
 
 
 class Dialogue:
@@ -67,12 +68,13 @@ class Dialogue:
         self._interrupts = interrupts
         self._conversation: str | None = None
         self._known: Sequence[MessageView] = ()
+        self._is_behind = False  # a turn was begun whose server is lost: nobody tells what of it is
         self._left_out: tuple[str, ...] = ()
 
     @property
     def stored(self) -> str | None:
         """The conversation's id, once it has a turn that one can come back to."""
-        has_turn = any(message.role == "user" for message in self._known)
+        has_turn = self._is_behind or any(message.role == "user" for message in self._known)
         return self._conversation if has_turn else None
 
     async def resume(self, conversation: str) -> list[MessageView]:
@@ -114,6 +116,7 @@ class Dialogue:
                     await self._client.close_conversation(self._conversation)
                 self._conversation = None
                 self._known = self._left_out = ()
+                self._is_behind = False
                 self._notes.aside("new conversation")
             case ShowHelp():
                 self._notes.table(HELP)
@@ -161,7 +164,9 @@ class Dialogue:
         self._note_failure(done.error)
         if done.error is not None and done.error.code == _TOO_LONG:
             self._tell_way_out()
-        if done.response is not None:
+        if done.response is not None and done.error is not None and done.error.code == _LOST:
+            self._is_behind = True  # whoever has given the server up does not wait for it again
+        elif done.response is not None:
             await self._know(self._conversation)
         if done.error is None or done.response is None:
             return done.error
@@ -198,14 +203,14 @@ class Dialogue:
 
         Raises ServerUnreachable.
         """
-        before = self._known
+        before, was_behind = self._known, self._is_behind
         try:
-            self._known = await self._client.messages(conversation)
+            await self._look(conversation)
         except ServerUnreachable:
             raise
         except RadixChatError:
             return  # a store that cannot be read fails the command too, which then says so
-        told = foreign_changes(before, self._known)
+        told = None if was_behind else foreign_changes(before, self._known)
         if told is not None:
             self._notes.note(told)
 
@@ -226,7 +231,11 @@ class Dialogue:
     async def _know(self, conversation: str) -> None:
         # A store that cannot be read fails the command too, which then says so.
         with contextlib.suppress(RadixChatError):
-            self._known = await self._client.messages(conversation)
+            await self._look(conversation)
+
+    async def _look(self, conversation: str) -> None:
+        self._known = await self._client.messages(conversation)
+        self._is_behind = False
 
     def _refuse(self, error: ErrorInfo) -> ErrorInfo:
         """What should have become a turn did not; it is shown as one."""

@@ -55,9 +55,10 @@ class Interrupts:
 
     interrupt_leaves: a first Ctrl-C stops and leaves; otherwise it stops only. before_exit is
     called when the process must end at once: it restores the terminal. on_interrupt is called at
-    every Ctrl-C that stops something, from the handler: it drops what was typed ahead. leaving:
-    the exit code with which a signal has asked to leave. stopped_by: who stopped the last answer,
-    "you" or the name of a signal.
+    every Ctrl-C that stops something, from the handler: it drops what was typed ahead. stop_waiting
+    is called, from the handler too, whenever something is stopped: it may wait for a server that is
+    lost. leaving: the exit code with which a signal has asked to leave. stopped_by: who stopped the
+    last answer, "you" or the name of a signal.
     """
 
     def __init__(self, *, interrupt_leaves: bool) -> None:
@@ -65,6 +66,7 @@ class Interrupts:
         self.stopped_by: str | None = None
         self.before_exit: Callable[[], None] | None = None
         self.on_interrupt: Callable[[], None] | None = None
+        self.stop_waiting: Callable[[], object] | None = None
         self._interrupt_leaves = interrupt_leaves
         self._target: Target | None = None
         self._stopped_at: float | None = None
@@ -142,6 +144,8 @@ class Interrupts:
         if number != signal.SIGINT or self._interrupt_leaves:
             self.leave(code)
         self.stopped_by = "you" if number == signal.SIGINT else signal.Signals(number).name
+        if self.stop_waiting is not None:
+            self.stop_waiting()
         target.stop()
 
     def _exit_now(self, code: int) -> None:

@@ -15,10 +15,14 @@ from radixchat.chat_cli.inbox import Event
 from radixchat.server.event_reader import ProtocolError, response_event
 from radixchat.server.protocol import (
     OutputTextDelta,
+    RadixChatError,
     ResponseCreated,
     ResponseDone,
     ResponseEvent,
     ResponseSnapshot,
+    ResponseTimings,
+    ResponseUsage,
+    describe_error,
 )
 
 FROM_THE_START = -1
@@ -33,6 +37,7 @@ class RemoteAnswer:
 
     def __init__(self) -> None:
         self.response: str | None = None
+        self._conversation: str | None = None
         self.place = FROM_THE_START
         self.ended = False
         self._text = ""
@@ -56,11 +61,28 @@ class RemoteAnswer:
         if number is not None:
             self.place = number
 
+    def cut_short(self, why: RadixChatError) -> ResponseDone:
+        """The end of an answer whose server cannot be asked: what came of it, and why no more."""
+        assert self.response is not None, "it has begun"
+        return ResponseDone(
+            conversation=self._conversation,
+            response=self.response,
+            status="incomplete",
+            reason="interrupted",
+            output_text=self._text,
+            usage=ResponseUsage(0, 0, 0, 0),
+            timings=ResponseTimings(None, None, None),
+            input_ids=(),
+            output_ids=(),
+            error=describe_error(why),
+        )
+
     def _news(self, value: ResponseEvent | None) -> Iterator[ResponseEvent]:
         match value:
             case ResponseCreated():
                 if self.response is None:
                     self.response = value.response
+                    self._conversation = value.conversation
                     yield value
             case OutputTextDelta():
                 yield from self._delta(value)

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator
 import click
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.client import ChatClient, open_client, prepare
+from radixchat.chat_cli.client import ChatClient, WaitsForServer, open_client, prepare
 from radixchat.chat_cli.collection import no_collection
 from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
 from radixchat.chat_cli.dialogue import Dialogue
@@ -114,6 +114,9 @@ async def _chat(
 
         with streams.notes.during(_loading(settings)), no_collection():
             client = await stack.enter_async_context(open_client(settings, tell))
+        if isinstance(client, WaitsForServer):
+            waiting, loop = client, asyncio.get_running_loop()
+            interrupts.stop_waiting = lambda: loop.call_soon_threadsafe(waiting.stop_waiting)
         for notice in client.notices:
             streams.notes.note(notice)
         dialogue = Dialogue(client, settings, streams.output, streams.notes, interrupts)

@@ -17,6 +17,10 @@ from radixchat.chat_cli.server_connection import ServerConnection
 from radixchat.server.protocol import ServerUnreachable
 
 
+class WaitingStopped(ServerUnreachable):
+    """The server is lost, and whoever waited for it does not want to any more."""
+
+
 class ServerLink:
     """One at a time, shared by all exchanges of a client; used on one event loop."""
 
@@ -34,6 +38,8 @@ class ServerLink:
         self._tell = tell
         self._connection: ServerConnection | None = None
         self._connecting = asyncio.Lock()
+        self._reconnecting: asyncio.Task[ServerConnection] | None = None
+        self._num_stops = 0
         self._tries = 0
         self._lost_at: float | None = None
 
@@ -58,18 +64,47 @@ class ServerLink:
     async def connection(self) -> ServerConnection:
         """One that is up, as far as is known; waits for the server to come back.
 
-        Raises the RadixChatError for which it does not, ServerUnreachable when patience is out.
+        Raises the RadixChatError for which it does not, ServerUnreachable when patience is out,
+        WaitingStopped after stop_waiting.
         """
+        num_stops = self._num_stops
         async with self._connecting:
             assert self._connection is not None, "the link is open"
             if self._connection.loss is not None:
-                self._connection = await self._reconnect(self._connection.loss)
+                if num_stops != self._num_stops:
+                    raise self.stopped()
+                self._connection = await self._reconnected(self._connection.loss)
             return self._connection
+
+    def stop_waiting(self) -> None:
+        """Whoever waits for the server now waits no longer; who asks later does."""
+        self._num_stops += 1
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
 
     async def close(self) -> None:
         """Leave."""
         if self._connection is not None:
             await self._connection.close()
+
+    async def _reconnected(self, loss: ConnectionLost) -> ServerConnection:
+        """In a task of its own: to stop waiting is not to cancel whoever waits."""
+        task = self._reconnecting = asyncio.create_task(self._reconnect(loss))
+        try:
+            await asyncio.wait({task})
+        finally:
+            self._reconnecting = None
+            if not task.done():
+                task.cancel()
+                self._forget_tries()
+        if task.cancelled():
+            self._forget_tries()
+            raise self.stopped()
+        return task.result()
+
+    def stopped(self) -> WaitingStopped:
+        """What to raise where nobody waits any more."""
+        return WaitingStopped(f"{self.address.shown} is lost; you have stopped waiting for it")
 
     async def _reconnect(self, loss: ConnectionLost) -> ServerConnection:
         loop = asyncio.get_running_loop()

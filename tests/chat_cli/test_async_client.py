@@ -379,6 +379,58 @@ def test_a_server_that_does_not_come_back(local: LocalSettings) -> None:
         serve_sockets(body, local)
 
 
+@pytest.mark.parametrize("asks_to_cancel", [False, True])
+def test_to_stop_waiting(local: LocalSettings, asks_to_cancel: bool) -> None:
+    """Of a lost server: an answer ends with what has come, a question fails, later ones wait.
+
+    A server that hears nothing of it until it is back is told first of all then.
+    """
+    patience = Backoff(first_s=0.01, most_s=60, patience_s=1000)
+
+    async def body(server: Server) -> None:
+        async with (
+            flapping_proxy(server.url, iter([])) as proxy,
+            client_of(proxy.url, backoff=patience) as client,
+        ):
+            conversation = await client.create_conversation()
+            target, proxy.target = proxy.target, None
+            events = client.send(conversation, "one", replace(LONG, max_output_tokens=2000))
+            text, done = "", None
+            async for event in events:
+                match event:
+                    case OutputTextDelta() if text:
+                        text += event.delta
+                    case OutputTextDelta():
+                        text += event.delta
+                        for task in list(proxy.tasks):
+                            task.cancel()
+                        if asks_to_cancel:
+                            await client.cancel(event.response)
+                        else:
+                            asyncio.get_running_loop().call_later(0.5, client.stop_waiting)
+                    case ResponseDone():
+                        done = event
+            assert done is not None
+            assert (done.status, done.reason) == ("incomplete", "interrupted")
+            assert done.output_text == text != ""
+            assert done.error is not None
+            assert "is lost" in done.error.message
+            asyncio.get_running_loop().call_later(0.2, client.stop_waiting)
+            with pytest.raises(ServerUnreachable, match="stopped waiting"):
+                await client.messages(conversation)
+            asyncio.get_running_loop().call_later(0.2, client.stop_waiting)
+            with pytest.raises(ServerUnreachable, match="stopped waiting"):
+                await read(client.send(conversation, "two", LONG))
+            assert server.host.running
+            proxy.target = target
+            await client.messages(conversation)
+            await settled(lambda: not server.host.running)
+            assert (await client.messages(conversation))[-1].status == "interrupted"
+
+    with slowed(0.002):
+        serve_sockets(body, local)
+
+
 def test_a_certificate_is_checked(
     local: LocalSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

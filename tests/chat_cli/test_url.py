@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -302,7 +303,7 @@ def test_at_a_prompt(tiny_model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_prompt_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> None:
-    """It says so at once, and again when it is back; while it waits, Ctrl-C twice leaves."""
+    """It says so at once, and again when it is back; Ctrl-C gives the text back."""
     flags = ("--port", str(free_port()))
     with serving(tiny_model, tmp_path, *flags) as server:
         url = server.url
@@ -316,8 +317,31 @@ def test_a_prompt_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> None
             terminal.wait_for(f"note: {re.escape(url)} is back")
             terminal.answered(2)
         terminal.enter("and now?")
-        terminal.wait_for("is lost", times=2)
+        terminal.wait_for("trying to get it back", times=2)
         terminal.type("\x03")
-        time.sleep(0.3)
-        terminal.type("\x03")
-        assert terminal.exit_code() == 130
+        terminal.wait_for("you have stopped waiting for it")
+        terminal.wait_for(r"> and now\?\Z")
+        terminal.type("\x03")  # empties the line
+        terminal.enter("/exit")
+        assert terminal.exit_code() == 0
+
+
+@pytest.mark.slow
+def test_an_answer_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> None:
+    """One Ctrl-C ends it with what has come, and the prompt is back."""
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(serving(tiny_model, tmp_path))
+        flags = ("--url", server.url, "--max-tokens", "3000", "--no-speculation")
+        with ChatTerminal("chat", *flags) as terminal:
+            terminal.wait_for(r"> ?\Z")
+            terminal.enter("hello")
+            terminal.wait_for(r"> hello\n\s*\S")
+            stack.close()
+            time.sleep(0.5)
+            terminal.type("\x03")
+            terminal.wait_for("stopped by you")
+            terminal.wait_for("you have stopped waiting for it")
+            terminal.wait_for(r"> ?\Z")
+            terminal.enter("/exit")
+            assert terminal.exit_code() == 0
+            assert "radixchat chat --session conv_" in terminal.text
