@@ -26,7 +26,7 @@ NO_ROUTE = "none"
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 SLOW_CONSUMER = "slow_consumer"  # the reason that a stalled reader's socket is closed with
 _ABNORMAL = 1011  # what the server sends when the app ends without closing the socket
-_SERVER_ERROR = 500
+_SWITCHING_PROTOCOLS, _FORBIDDEN, _SERVER_ERROR = 101, 403, 500
 
 
 class RequestWatch:
@@ -95,6 +95,7 @@ class RequestWatch:
                 logging.INFO,
                 "websocket",
                 route=route,
+                status=watched.status,
                 code=watched.code,
                 seconds=round(time.monotonic() - began, 1),
                 **_who(scope),
@@ -127,6 +128,7 @@ class _Socket:
         self._send = send
         self._is_open = False
         self.code: int | None = None  # None: it was refused before it opened
+        self.status = _SERVER_ERROR  # of the handshake; an app that fails before it answers that
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -135,10 +137,15 @@ class _Socket:
         return message
 
     async def send(self, message: Message) -> None:
-        if message["type"] == "websocket.accept":
+        if message["type"] == "websocket.http.response.start":
+            self.status = message["status"]
+        elif message["type"] == "websocket.accept":
             self._is_open = True
+            self.status = _SWITCHING_PROTOCOLS
             self._metrics.socket_opened()
         elif message["type"] == "websocket.close":
+            if not self._is_open and self.code is None:
+                self.status = _FORBIDDEN  # what the protocol makes of it
             slow = message.get("reason") == SLOW_CONSUMER
             self._close(message.get("code", 1000), slow=slow)
         await self._send(message)

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from radixchat.server.log_format import JsonLines
@@ -109,6 +109,37 @@ def test_a_websocket_is_counted(message: Message, code: str, slow: int) -> None:
     assert metrics.sockets_open == 0
     assert dict(metrics.sockets_closed) == {code: 1}
     assert metrics.slow_consumers == slow
+
+
+async def deny(scope: Scope, receive: Receive, send: Send) -> None:
+    await PlainTextResponse("no", 421)(scope, receive, send)
+
+
+async def admit(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": 1013})
+
+
+async def close(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "websocket.close", "code": 1000})
+
+
+@pytest.mark.parametrize(
+    ("app", "status", "code"),
+    [(deny, "421", "null"), (close, "403", "null"), (admit, "101", "1013")],
+)
+def test_a_websocket_is_logged(
+    app: ASGIApp, status: str, code: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the status of its handshake; a close code only of one that was open."""
+    caplog.set_level(logging.INFO)
+    scope = socket_scope("/v1/socket") | {"extensions": {"websocket.http.response": {}}}
+    watched = RequestWatch(app, ROUTES, Metrics())
+    asyncio.run(drive(watched, scope, [{"type": "websocket.connect"}]))
+    lines = [JsonLines().format(record) for record in caplog.records]
+    line = next(line for line in lines if '"event": "websocket"' in line)
+    assert f'"status": {status}' in line
+    assert f'"code": {code}' in line
 
 
 def test_a_refused_websocket_is_none() -> None:
