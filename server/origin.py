@@ -19,9 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from radixchat.server.api_error import ApiError
 from radixchat.server.error_response import error_response
 from radixchat.server.metrics import Metrics
-from radixchat.server.serve_settings import ServeSettings
+from radixchat.server.serve_settings import ANY, ServeSettings
 
-ANY = "*"
 _WILDCARDS = ("0.0.0.0", "::")
 _DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 _NO_HOST = frozenset("@/?#\\ \t")  # what would be something else in an address, or vanish

@@ -15,7 +15,7 @@ from radixchat.engine.errors import ConfigError, RadixChatError, StoreError
 from radixchat.server.error_info import ErrorInfo, describe_error
 from radixchat.server.key_file import find_keys
 from radixchat.server.keys import require_key
-from radixchat.server.listener import bind, url_of
+from radixchat.server.listener import bind, resolve, url_of
 from radixchat.server.local import LocalSettings, load_model
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.server.store import Store
@@ -82,11 +82,21 @@ def _database(path: Path | None) -> str:
 
 def _keys(path: Path | None, settings: ServeSettings) -> str:
     keys = [] if path is None else find_keys(path)
-    require_key(settings, keys)
+    is_known = _has_address(settings)
+    if is_known:
+        require_key(settings, keys)
     if not keys:
-        return "none; none needed"
+        return "none; none needed" if is_known else "none; the address says whether one is needed"
     good = sum(key.revoked_at is None for key in keys)
     return f"{good or 'all revoked'}; a key is needed"
+
+
+def _has_address(settings: ServeSettings) -> bool:
+    """Whether the host is one; where not, the part about the address has said it."""
+    try:
+        return bool(resolve(settings))
+    except ConfigError:
+        return False
 
 
 def _model(local: LocalSettings) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from radixchat.engine.errors import ConfigError
 from radixchat.server.limits import Limits
@@ -17,6 +18,8 @@ LOG_FORMATS = ("text", "json")
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8000
 _MAX_PORT = 65535
+ANY = "*"
+_OPAQUE = "null"  # what browsers call the origin of a file, or of a page in a sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class ServeSettings:
             raise ConfigError(f"port is {self.port}; it must be 0 to {_MAX_PORT}")
         if not self.host:
             raise ConfigError("host is empty; 127.0.0.1 is this machine, 0.0.0.0 every address")
+        for origin in self.allow_origins:
+            _check_origin(origin)
         if (self.tls_cert is None) != (self.tls_key is None):
             given, missing = (
                 ("tls_cert", "tls_key") if self.tls_key is None else ("tls_key", "tls_cert")
@@ -75,3 +80,25 @@ class ServeSettings:
     def scheme(self) -> str:
         """Of the server's addresses: "http" or "https"."""
         return "http" if self.tls_cert is None else "https"
+
+
+def _check_origin(origin: str) -> None:
+    """Raise ConfigError of what no browser would send as an Origin."""
+    if origin in (ANY, _OPAQUE):
+        return
+    try:
+        parts = urlsplit(origin)
+        # Before a colon there is a scheme, or a name that has a port after it.
+        named = urlsplit(f"https://{origin}" if "://" not in origin else origin)
+        own, host, _ = f"{parts.scheme}://{parts.netloc}", named.hostname, named.port
+    except ValueError:
+        own, named, host = "", urlsplit(""), None
+    if host and origin.rstrip("/") == own and "@" not in own:
+        return
+    port = f":{named.port}" if host and named.port else ""
+    scheme = named.scheme or "https"
+    would_do = f"{scheme}://{host}{port}" if host else "https://example.org"
+    raise ConfigError(
+        f"allow_origin is {origin!r}, which is no web page's origin: a scheme, a host and perhaps "
+        f"a port, such as {would_do}"
+    )

@@ -72,6 +72,23 @@ def test_a_part_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
     assert "no-such-model" in result.stdout
 
 
+def test_a_host_that_is_none_is_told_once(tiny_model: Path) -> None:
+    """By the part about the address; that about keys says only what it knows."""
+    result = serve("-m", str(tiny_model), "--check", "--host", "no such host")
+    assert result.exit_code == 2
+    assert marks(result) == dict.fromkeys(PARTS, "ok") | {"address": "no"}
+    assert result.stdout.count("no such host") == 1
+    assert "none needed" not in result.stdout
+
+
+def test_an_origin_that_is_none(tiny_model: Path) -> None:
+    """It is refused before anything else, by a check too."""
+    for check in ([], ["--check"]):
+        result = serve("-m", str(tiny_model), "--allow-origin", "example.org", *check)
+        assert result.exit_code == 2
+        assert "https://example.org" in " ".join(result.stderr.split())
+
+
 def test_a_damaged_database_is_found(tiny_model: Path) -> None:
     """A check verifies what is there."""
     assert CliRunner().invoke(cli, ["keys", "add", "anna"]).exit_code == 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from radixchat.engine.errors import ConfigError
 from radixchat.server.metrics import Metrics
 from radixchat.server.origin import Doorway, host_name, is_this_machine
 from radixchat.server.serve_settings import ServeSettings
@@ -173,3 +175,38 @@ def test_host_names() -> None:
     assert host_name("[::1]:1") == "::1"
     for wrong in ("", ":1", "a@b", "a/b", "[", "[::1"):
         assert host_name(wrong) is None
+
+
+@pytest.mark.parametrize(
+    ("origin", "would_do"),
+    [
+        ("example.org", "https://example.org"),
+        ("localhost:3000", "https://localhost:3000"),
+        ("http://example.org/app", "http://example.org"),
+        ("https://me@example.org:8443", "https://example.org:8443"),
+        ("https://", "https://example.org"),
+        ("", "https://example.org"),
+        ("http://h:port", "https://example.org"),
+    ],
+)
+def test_what_no_browser_sends_is_refused(origin: str, would_do: str) -> None:
+    """It would never be the same as an Origin; what would be is said."""
+    with pytest.raises(ConfigError, match=re.escape(repr(origin))) as refused:
+        ServeSettings(allow_origins=(origin,))
+    assert str(refused.value).endswith(f"such as {would_do}")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "*",
+        "null",
+        "https://a.example",
+        "http://[::1]:80",
+        "chrome-extension://abc",
+        "https://A.example/",
+    ],
+)
+def test_what_a_browser_may_send_is_taken(origin: str) -> None:
+    """Other schemes too: an extension's pages have their own."""
+    assert ServeSettings(allow_origins=(origin,)).allow_origins == (origin,)
