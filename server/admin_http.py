@@ -8,13 +8,14 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from radixchat.server.api_error import ApiError
 from radixchat.server.decode import decode_value
 from radixchat.server.edge import edge_of, principal_of, service_of
 from radixchat.server.exposition import CONTENT_TYPE, Exposition
+from radixchat.server.json_line import JsonLine
 from radixchat.server.wire_query import CacheQuery, FlushQuery
 from radixchat.server.wire_service import CacheState, Draining, Flushed
 from radixchat.server.wire_session import CacheTreeObject
@@ -30,17 +31,17 @@ async def show_metrics(request: Request) -> Response:
     return Response(text, headers={"content-type": CONTENT_TYPE})
 
 
-async def show_cache(request: Request) -> JSONResponse:
+async def show_cache(request: Request) -> JsonLine:
     """How the engine was set up, for an operator its counters; the caller's part of the tree."""
     query = decode_value(CacheQuery, dict(request.query_params))
     service = service_of(request)
     tree = await service.cache_tree(query.conversation)
     stats = await service.stats(everybody=principal_of(request).is_operator)
     state = CacheState(stats=stats, tree=CacheTreeObject.of(tree))
-    return JSONResponse(wire_dict(state))
+    return JsonLine(wire_dict(state))
 
 
-async def flush_cache(request: Request) -> JSONResponse:
+async def flush_cache(request: Request) -> JsonLine:
     """Forget what is cached for the caller, or (`scope=all`) for everybody; what runs keeps its."""
     query = decode_value(FlushQuery, dict(request.query_params))
     service, principal = service_of(request), principal_of(request)
@@ -48,15 +49,15 @@ async def flush_cache(request: Request) -> JSONResponse:
         raise ApiError(403, "operator_required", "scope is 'all': that is for an operator's key")
     namespace = None if query.scope == "all" else service.namespace
     pages = await service.host.engine.ask(lambda engine: engine.cache.flush(namespace))
-    return JSONResponse(wire_dict(Flushed(tokens=pages * service.host.plan.page_size)))
+    return JsonLine(wire_dict(Flushed(tokens=pages * service.host.plan.page_size)))
 
 
-async def begin_drain(request: Request) -> JSONResponse:
+async def begin_drain(request: Request) -> JsonLine:
     """Take nothing new, let what runs finish, and leave, as on SIGTERM. A second time: nothing."""
     edge = edge_of(request)
     edge.departure.requested.set()
     running = max(edge.host.num_running, edge.num_answers)
-    return JSONResponse(wire_dict(Draining(draining=True, running=running)), 202)
+    return JsonLine(wire_dict(Draining(draining=True, running=running)), 202)
 
 
 ROUTES = (

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -25,6 +25,7 @@ from radixchat.server.chat_ask import read_chat, read_text
 from radixchat.server.completions import ChoiceEnd, ChoicePart, Completions, Run
 from radixchat.server.decode import decode_body
 from radixchat.server.edge import Edge, edge_of, principal_of
+from radixchat.server.json_line import JsonLine
 from radixchat.server.message_index import MessageIndex
 from radixchat.server.sse import CLIENT_GONE, DONE, EventStream, sse, while_connected
 from radixchat.server.text_answer import TextChunks
@@ -151,7 +152,7 @@ async def _whole(answering: _Answering) -> Response:
                     ends.append(event)
     finally:
         _count(answering, ends)
-    return JSONResponse(wire_dict(answering.chunks.whole(ends)))
+    return JsonLine(wire_dict(answering.chunks.whole(ends)))
 
 
 async def _stream(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from radixchat.server.api_error import ApiError, invalid_value, unsupported
@@ -17,6 +17,7 @@ from radixchat.server.conversation_items import item_list, item_of, page_of
 from radixchat.server.decode import decode_body, decode_value
 from radixchat.server.edge import edge_of, principal_of, service_of
 from radixchat.server.input_messages import input_messages
+from radixchat.server.json_line import JsonLine
 from radixchat.server.protocol import ConversationView
 from radixchat.server.wire_conversation import (
     ConversationCreate,
@@ -39,7 +40,7 @@ _MEDIA_TYPES = {"json": "application/json", "markdown": "text/markdown; charset=
 T = TypeVar("T")
 
 
-async def create_conversation(request: Request) -> JSONResponse:
+async def create_conversation(request: Request) -> JsonLine:
     """A new conversation, with messages if some are given; a system message has to be the first."""
     service = service_of(request)
     body = _body(request, ConversationCreate, await request.body() or b"{}")
@@ -60,7 +61,7 @@ async def create_conversation(request: Request) -> JSONResponse:
     return _shown(await service.conversation(id_))
 
 
-async def list_conversations(request: Request) -> JSONResponse:
+async def list_conversations(request: Request) -> JsonLine:
     """A page of them, the one used last first."""
     query = decode_value(ListQuery, dict(request.query_params))
     if query.order != "desc":
@@ -75,15 +76,15 @@ async def list_conversations(request: Request) -> JSONResponse:
         last_id=views[-1].id if views else "",
         has_more=len(found) > query.limit,
     )
-    return JSONResponse(wire_dict(page))
+    return JsonLine(wire_dict(page))
 
 
-async def retrieve_conversation(request: Request) -> JSONResponse:
+async def retrieve_conversation(request: Request) -> JsonLine:
     """One conversation."""
     return _shown(await service_of(request).conversation(_id(request)))
 
 
-async def update_conversation(request: Request) -> JSONResponse:
+async def update_conversation(request: Request) -> JsonLine:
     """Other metadata, another name or tip."""
     body = _body(request, ConversationUpdate, await request.body())
     view = await service_of(request).update_conversation(
@@ -96,20 +97,20 @@ async def update_conversation(request: Request) -> JSONResponse:
     return _shown(view)
 
 
-async def delete_conversation(request: Request) -> JSONResponse:
+async def delete_conversation(request: Request) -> JsonLine:
     """Erase it, and what is cached of it alone."""
     id_ = _id(request)
     await service_of(request).delete_conversation(id_)
-    return JSONResponse(wire_dict(ConversationDeleted(id=id_)))
+    return JsonLine(wire_dict(ConversationDeleted(id=id_)))
 
 
-async def list_items(request: Request) -> JSONResponse:
+async def list_items(request: Request) -> JsonLine:
     """A page of the messages on the path."""
     query = decode_value(ListQuery, dict(request.query_params))
-    return JSONResponse(wire_dict(page_of(await _items(request), query)))
+    return JsonLine(wire_dict(page_of(await _items(request), query)))
 
 
-async def create_items(request: Request) -> JSONResponse:
+async def create_items(request: Request) -> JsonLine:
     """Add messages at the tip, as they are: nothing is answered."""
     body = _body(request, ItemsCreate, await request.body())
     messages = _messages(body.items)
@@ -118,36 +119,36 @@ async def create_items(request: Request) -> JSONResponse:
     view = await service_of(request).conversation(_id(request))
     await _add(request, view, messages)
     items = await _items(request)
-    return JSONResponse(wire_dict(item_list(items[-len(messages) :])))
+    return JsonLine(wire_dict(item_list(items[-len(messages) :])))
 
 
-async def retrieve_item(request: Request) -> JSONResponse:
+async def retrieve_item(request: Request) -> JsonLine:
     """One message on the path."""
     wanted = request.path_params["item_id"]
     for item in await _items(request):
         if item.id == wanted:
-            return JSONResponse(wire_dict(item))
+            return JsonLine(wire_dict(item))
     message = f"conversation {_id(request)} has no item {wanted!r}"
     raise ApiError(404, "item_not_found", message, param="item_id")
 
 
-async def delete_item(request: Request) -> JSONResponse:
+async def delete_item(request: Request) -> JsonLine:
     """Refused: the tree only grows."""
     raise unsupported("item_id", "a message is never erased: move the tip (tip) or fork")
 
 
-async def fork_conversation(request: Request) -> JSONResponse:
+async def fork_conversation(request: Request) -> JsonLine:
     """A new conversation that shares all up to a message; copies nothing."""
     body = _body(request, ConversationFork, await request.body() or b"{}")
     service = service_of(request)
     return _shown(await service.fork_conversation(_id(request), at=body.at, title=body.name))
 
 
-async def show_tree(request: Request) -> JSONResponse:
+async def show_tree(request: Request) -> JsonLine:
     """Every message of the conversation, those that it has left too."""
     id_ = _id(request)
     messages = tuple(map(TreeMessageObject.of, await service_of(request).tree(id_)))
-    return JSONResponse(wire_dict(ConversationTree(id=id_, messages=messages)))
+    return JsonLine(wire_dict(ConversationTree(id=id_, messages=messages)))
 
 
 async def export_conversation(request: Request) -> Response:
@@ -157,11 +158,11 @@ async def export_conversation(request: Request) -> Response:
     return Response(text, media_type=_MEDIA_TYPES[query.format])
 
 
-async def search(request: Request) -> JSONResponse:
+async def search(request: Request) -> JsonLine:
     """The messages with these words, in all conversations."""
     query = decode_value(SearchQuery, dict(request.query_params))
     hits = await service_of(request).search(query.query, limit=query.limit)
-    return JSONResponse(wire_dict(SearchResult(data=tuple(map(SearchHitObject.of, hits)))))
+    return JsonLine(wire_dict(SearchResult(data=tuple(map(SearchHitObject.of, hits)))))
 
 
 def _id(request: Request) -> str:
@@ -179,6 +180,7 @@ def _object(view: ConversationView) -> ConversationObject:
         created_at=int(view.created_at),
         metadata=view.metadata,
         name=view.title,
+        opening=view.opening,
         instructions=view.system,
         tip=view.tip,
         updated_at=view.updated_at,
@@ -187,8 +189,8 @@ def _object(view: ConversationView) -> ConversationObject:
     )
 
 
-def _shown(view: ConversationView) -> JSONResponse:
-    return JSONResponse(wire_dict(_object(view)))
+def _shown(view: ConversationView) -> JsonLine:
+    return JsonLine(wire_dict(_object(view)))
 
 
 def _messages(items: tuple[InputItem, ...] | None) -> list[tuple[str, str]]:

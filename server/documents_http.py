@@ -31,7 +31,7 @@ async def _document(request: Request, name: str, make: Callable[[], dict[str, An
     """Made once an app, beside the loop: it takes most of a second."""
     state = request.app.state
     if not hasattr(state, name):
-        setattr(state, name, json.dumps(await asyncio.to_thread(make), indent=1))
+        setattr(state, name, json.dumps(await asyncio.to_thread(make), indent=1) + "\n")
     return Response(getattr(state, name), media_type="application/json")
 
 

@@ -10,11 +10,12 @@ from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from radixchat.engine.errors import RadixChatError
 from radixchat.server.api_error import ApiError, api_error_of
 from radixchat.server.edge import edge_of
+from radixchat.server.json_line import JsonLine
 from radixchat.server.metrics import Metrics
 
 _UNAUTHORIZED, _TIMEOUT, _TOO_BIG = 401, 408, 413
@@ -26,11 +27,11 @@ _HEADERS: Mapping[int, Mapping[str, str]] = {
 }
 
 
-def error_response(error: ApiError, metrics: Metrics) -> JSONResponse:
+def error_response(error: ApiError, metrics: Metrics) -> JsonLine:
     """The answer to a request, or to a WebSocket that is not opened; it is counted."""
     metrics.refused(error.code)
     headers = {**error.headers, **_HEADERS.get(error.status, {})}
-    return JSONResponse(error.body(), error.status, headers)
+    return JsonLine(error.body(), error.status, headers)
 
 
 async def refused(request: Request, error: Exception) -> Response:

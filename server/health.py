@@ -9,11 +9,11 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from radixchat.server.api_error import model_not_found
 from radixchat.server.edge import Edge, edge_of
+from radixchat.server.json_line import JsonLine
 from radixchat.server.wire_service import Health, ModelList, ModelObject, Status, Version
 from radixchat.server.wire_value import wire_dict
 
@@ -29,35 +29,35 @@ def state(edge: Edge) -> Status:
     return "ready" if edge.is_open else "loading"
 
 
-async def healthz(request: Request) -> JSONResponse:
+async def healthz(request: Request) -> JsonLine:
     """200 while the process can serve or will be able to; 503 once its engine is dead."""
     now = state(edge_of(request))
-    return JSONResponse(wire_dict(Health(status=now)), 503 if now == "failed" else 200)
+    return JsonLine(wire_dict(Health(status=now)), 503 if now == "failed" else 200)
 
 
-async def readyz(request: Request) -> JSONResponse:
+async def readyz(request: Request) -> JsonLine:
     """200 while new requests are served."""
     now = state(edge_of(request))
-    return JSONResponse(wire_dict(Health(status=now)), 200 if now == "ready" else 503)
+    return JsonLine(wire_dict(Health(status=now)), 200 if now == "ready" else 503)
 
 
-async def show_version(request: Request) -> JSONResponse:
+async def show_version(request: Request) -> JsonLine:
     """The version of the program and of the protocol."""
-    return JSONResponse(wire_dict(Version(version=version("radixchat"), protocol=PROTOCOL)))
+    return JsonLine(wire_dict(Version(version=version("radixchat"), protocol=PROTOCOL)))
 
 
-async def list_models(request: Request) -> JSONResponse:
+async def list_models(request: Request) -> JsonLine:
     """The one model that is served."""
-    return JSONResponse(wire_dict(ModelList(data=(_model(edge_of(request)),))))
+    return JsonLine(wire_dict(ModelList(data=(_model(edge_of(request)),))))
 
 
-async def show_model(request: Request) -> JSONResponse:
+async def show_model(request: Request) -> JsonLine:
     """The model of that name; 404 where it is not the one that is served."""
     edge = edge_of(request)
     asked = request.path_params["model"]
     if asked != edge.host.model_name:
         raise model_not_found(asked, edge.host.model_name)
-    return JSONResponse(wire_dict(_model(edge)))
+    return JsonLine(wire_dict(_model(edge)))
 
 
 def _model(edge: Edge) -> ModelObject:

@@ -150,7 +150,7 @@ class HttpProtocol(HttpToolsProtocol):
             f"{limit} connections are open, which is all that may be",
             details={"limit": limit, "retry_after_ms": _RETRY_MS},
         )
-        body = json.dumps(error.body())
+        body = json.dumps(error.body()) + "\n"
         headers = {"content-type": "application/json", "content-length": len(body), **error.headers}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         head = f"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n{lines}\r\n"

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -23,6 +23,7 @@ from radixchat.server.conversation_items import input_items, page_of
 from radixchat.server.decode import decode_body, decode_value
 from radixchat.server.edge import edge_of, service_of
 from radixchat.server.encode import Encoder
+from radixchat.server.json_line import JsonLine
 from radixchat.server.response import LiveResponse
 from radixchat.server.response_ask import ResponseAsk, response_create_to_ask
 from radixchat.server.response_log import Subscription
@@ -95,7 +96,7 @@ async def retrieve_response(request: Request) -> ASGIApp:
     return _stream(request, response, query.starting_after)
 
 
-async def cancel_response(request: Request) -> JSONResponse:
+async def cancel_response(request: Request) -> JsonLine:
     """End it, and show it as it then is; one that has ended stays as it is."""
     service, response = service_of(request), await _find(request)
     await service.cancel(response.id)
@@ -105,22 +106,22 @@ async def cancel_response(request: Request) -> JSONResponse:
     return _shown(service, response)
 
 
-async def delete_response(request: Request) -> JSONResponse:
+async def delete_response(request: Request) -> JsonLine:
     """Erase a response; the conversation keeps its messages."""
     id_ = request.path_params["response_id"]
     await service_of(request).delete_response(id_)
-    return JSONResponse(wire_dict(ResponseDeleted(id=id_)))
+    return JsonLine(wire_dict(ResponseDeleted(id=id_)))
 
 
-async def list_input_items(request: Request) -> JSONResponse:
+async def list_input_items(request: Request) -> JsonLine:
     """The messages that a response answers: those up to its question, the latest first."""
     query = decode_value(ListQuery, dict(request.query_params))
     created = (await _find(request)).created
     tree = await service_of(request).tree(created.conversation)
-    return JSONResponse(wire_dict(page_of(input_items(tree, created), query)))
+    return JsonLine(wire_dict(page_of(input_items(tree, created), query)))
 
 
-def _shown(service: ChatService, response: AnyResponse, *, token_ids: bool = False) -> JSONResponse:
+def _shown(service: ChatService, response: AnyResponse, *, token_ids: bool = False) -> JsonLine:
     """The response object as of now."""
     text = response.log.text if isinstance(response, LiveResponse) else ""
     shown = response_object(
@@ -130,7 +131,7 @@ def _shown(service: ChatService, response: AnyResponse, *, token_ids: bool = Fal
         output_text=text,
         token_ids=token_ids,
     )
-    return JSONResponse(wire_dict(shown))
+    return JsonLine(wire_dict(shown))
 
 
 async def _nothing() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlite_utils import Database
 
+from radixchat.server.heading import heading
 from radixchat.server.message import Answer
 from radixchat.server.views import ConversationView
 
@@ -32,7 +33,8 @@ class ConversationRow:
 
     listed: its owner sees it in lists. kept: it outlives the process that made it.
     updated_at: seconds since the epoch of the last turn begun or finished, or of an undo.
-    num_turns: user messages on the path. running: the id of the response in progress.
+    num_turns: user messages on the path. running: the id of the response in progress. opening: how
+    the first user message begins.
     """
 
     id: str
@@ -47,6 +49,12 @@ class ConversationRow:
     updated_at: float
     num_turns: int
     running: str | None
+    opening: str
+
+    @property
+    def heading(self) -> str:
+        """What it is called in a list, on one line; "": it has neither title nor message."""
+        return heading(self.title, self.opening)
 
     def view(self) -> ConversationView:
         """What its owner sees of it."""
@@ -60,6 +68,7 @@ class ConversationRow:
             num_turns=self.num_turns,
             running=self.running,
             metadata=self.metadata,
+            opening=self.opening,
         )
 
 

@@ -15,6 +15,9 @@ from radixchat.engine.errors import ConversationNotFound, StoreError
 from radixchat.server.rows import RUNNING, ConversationRow, select
 from radixchat.server.rows_message import Place
 
+# White space before the first word would be all that a short beginning shows.
+OPENING_CHARACTERS = 200
+
 _CONVERSATION = f"""
 SELECT c.id, c.principal, c.title, c.tip, root.text AS system, c.listed, c.kept, c.metadata,
     c.created_at, c.updated_at,
@@ -24,6 +27,16 @@ SELECT c.id, c.principal, c.title, c.tip, root.text AS system, c.listed, c.kept,
         )
         SELECT count(*) FROM up JOIN message USING (id) WHERE role = 'user'
     ) AS num_turns,
+    coalesce((
+        WITH RECURSIVE up(id, depth) AS (
+            SELECT c.tip, 0 UNION ALL
+            SELECT message.parent, depth + 1 FROM up JOIN message USING (id)
+            WHERE message.parent IS NOT NULL
+            LIMIT (SELECT coalesce(max(rowid), 0) + 1 FROM message)  -- ends a loop of damaged rows
+        )
+        SELECT substr(ltrim(text, char(9, 10, 13, 32)), 1, {OPENING_CHARACTERS})
+        FROM up JOIN message USING (id) WHERE role = 'user' ORDER BY depth DESC LIMIT 1
+    ), '') AS opening,
     (SELECT id FROM response WHERE conversation = c.id AND {RUNNING}) AS running
 FROM conversation AS c LEFT JOIN message AS root ON root.id = c.root
 """

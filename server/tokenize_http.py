@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from radixchat.server.api_error import invalid_value, missing
@@ -17,6 +16,7 @@ from radixchat.server.chat_ask import read_messages, read_offered
 from radixchat.server.completions_http import completions_of, require_model
 from radixchat.server.decode import decode_body
 from radixchat.server.edge import edge_of
+from radixchat.server.json_line import JsonLine
 from radixchat.server.token_texts import TokenTexts
 from radixchat.server.wire_text_completion import (
     Detokenized,
@@ -27,25 +27,25 @@ from radixchat.server.wire_text_completion import (
 from radixchat.server.wire_value import wire_dict
 
 
-async def tokenize(request: Request) -> JSONResponse:
+async def tokenize(request: Request) -> JsonLine:
     """The ids of a text or of a chat."""
     edge = edge_of(request)
     body = decode_body(TokenizeRequest, await request.body(), strict=edge.settings.strict)
     require_model(edge, body.model)
     ids = await _ids(request, body)
 
-    def answer() -> JSONResponse:
+    def answer() -> JsonLine:
         texts = TokenTexts(edge.host.tokenizer)
         strings = tuple(map(texts.text, ids)) if body.return_token_strs else None
         told = Tokenized(
             tokens=ids, count=len(ids), max_model_len=edge.host.n_ctx, token_strs=strings
         )
-        return JSONResponse(wire_dict(told))
+        return JsonLine(wire_dict(told))
 
     return await asyncio.to_thread(answer)
 
 
-async def detokenize(request: Request) -> JSONResponse:
+async def detokenize(request: Request) -> JsonLine:
     """The text of some ids."""
     edge = edge_of(request)
     body = decode_body(DetokenizeRequest, await request.body(), strict=edge.settings.strict)
@@ -53,12 +53,12 @@ async def detokenize(request: Request) -> JSONResponse:
     tokenizer = edge.host.tokenizer
     size = tokenizer.vocab_size
 
-    def answer() -> JSONResponse:
+    def answer() -> JsonLine:
         wrong = next((token for token in body.tokens if token >= size), None)
         if wrong is not None:
             raise invalid_value("tokens", f"tokens has {wrong}; allowed: 0 to {size - 1}")
         text = tokenizer.decode(body.tokens)
-        return JSONResponse(wire_dict(Detokenized(prompt=text, content=text)))
+        return JsonLine(wire_dict(Detokenized(prompt=text, content=text)))
 
     return await asyncio.to_thread(answer)
 

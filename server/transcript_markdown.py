@@ -15,7 +15,7 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 def write_markdown(row: ConversationRow, path: Sequence[Message]) -> str:
     """A heading with what it is, then each message under the name of who said it."""
-    title = " ".join(row.title.split()) or "Conversation"
+    title = row.heading or "Conversation"
     turns = f"{row.num_turns} turns" if row.num_turns != 1 else "1 turn"
     begun = datetime.fromtimestamp(row.created_at, UTC)
     parts = [f"# {title}", f"*{row.id}, {turns}, begun {begun:%Y-%m-%d %H:%M} UTC*"]

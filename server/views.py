@@ -22,7 +22,8 @@ class ConversationView:
 
     system: the text of the system message that it begins with. tip: the last message's id; None
     while there is none. num_turns: user messages on the path. running: the id of the response in
-    progress. Times in seconds since the epoch.
+    progress. opening: the beginning of the path's first user message, a few hundred characters at
+    most; what a list shows where there is no title. Times in seconds since the epoch.
     """
 
     id: str
@@ -34,6 +35,7 @@ class ConversationView:
     num_turns: int
     running: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
+    opening: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class ConversationObject:
     created_at: int
     metadata: Mapping[str, str]
     name: str
+    opening: str
     instructions: str | None
     tip: str | None
     updated_at: float

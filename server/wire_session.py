@@ -16,10 +16,14 @@ from radixchat.server.views import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionObject:
-    """A conversation: a named tip in the message tree; running: the response in progress."""
+    """A conversation: a named tip in the message tree; running: the response in progress.
+
+    opening: how its first user message begins, to be shown where there is no name.
+    """
 
     id: str
     name: str
+    opening: str
     instructions: str | None
     tip: str | None
     created_at: float
@@ -34,6 +38,7 @@ class SessionObject:
         return cls(
             id=view.id,
             name=view.title,
+            opening=view.opening,
             instructions=view.system,
             tip=view.tip,
             created_at=view.created_at,

@@ -41,12 +41,14 @@ class Site:
         """The answer's JSON, which has to be no error."""
         answer = await self.http.request(method, path, json=body, **more)
         assert answer.status_code < 400, answer.text
+        assert answer.text.endswith("\n"), "a shell's prompt would stand behind it"
         return answer.json()
 
     async def refused(self, method: str, path: str, body: Any = None) -> tuple[int, str, Any]:
         """Status, code and param of an answer that has to be an error."""
         answer = await self.http.request(method, path, json=body)
         assert answer.status_code >= 400, answer.text
+        assert answer.text.endswith("\n"), "a shell's prompt would stand behind it"
         error = answer.json()["error"]
         return answer.status_code, error["code"], error["param"]
 

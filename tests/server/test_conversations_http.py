@@ -37,7 +37,7 @@ def test_a_conversation_begins_with_items(settings: LocalSettings) -> None:
         made = await site.call("POST", ALL, {"items": ITEMS, "metadata": {"a": "b"}, "name": "N"})
         assert made["object"] == "conversation"
         assert made["metadata"] == {"a": "b"}
-        assert made["name"] == "N"
+        assert (made["name"], made["opening"]) == ("N", "Hi")
         assert made["instructions"] == "You are terse."
         assert made["num_turns"] == 1
         assert await site.call("GET", f"{ALL}/{made['id']}") == made

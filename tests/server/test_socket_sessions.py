@@ -39,6 +39,7 @@ def test_a_conversation_is_made_named_found_and_erased(settings: LocalSettings) 
             assert got["type"] == "session.retrieved"
             assert got["session"]["instructions"] == "Be brief."
             assert got["session"]["num_turns"] == 1
+            assert got["session"]["opening"] == "where do parrots live"
             updated = await client.ask(
                 "session.update", session_id=id_, name="birds", metadata={"a": "b"}
             )
