@@ -1,7 +1,8 @@
 """`radixchat keys`: add, list, revoke. Knows click; the key store does the work.
 
 Standard output has what a script wants: the new key, or for `list` a line per key of tab-separated
-id, name, principal, the day it was made, and whether it was revoked.
+id, name, principal, kind, the day it was made, and whether it was revoked; on a terminal in columns
+under their names.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.engine_flags import database_flag, take_database
 from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.table import show_rows
 from radixchat.server.protocol import InvalidRequest
 
 if TYPE_CHECKING:
@@ -64,13 +66,7 @@ def list_keys(database: str | None) -> None:
 
     def work(store: KeyStore, streams: Streams) -> int:
         rows = [_row(key) for key in store.list()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        for row in rows:
-            if streams.answers.is_terminal:
-                padded = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
-                click.echo("  ".join(padded).rstrip())
-            else:
-                click.echo("\t".join(row))
+        show_rows(_COLUMNS, rows, to_terminal=streams.answers.is_terminal)
         if not rows:
             streams.notes.note("there is no key; `radixchat keys add NAME` makes one")
         return exit_codes.OK
@@ -90,6 +86,9 @@ def revoke(name: str, database: str | None) -> None:
         return exit_codes.OK
 
     _run(work, database)
+
+
+_COLUMNS = ("ID", "NAME", "PRINCIPAL", "KIND", "MADE", "STATE")
 
 
 def _row(key: ApiKey) -> tuple[str, ...]:

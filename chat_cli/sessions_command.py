@@ -1,7 +1,8 @@
 """`radixchat sessions`: list, search, export, import, verify, backup. Knows click; the store works.
 
 Standard output has what a script wants: what is exported, the ids of what is imported, the problems
-that are found, or a line per conversation of tab-separated id, turns, day and title.
+that are found, or a line per conversation of tab-separated id, turns, day and title (or how it
+begins); on a terminal in columns under their names.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line, neutralise
 from radixchat.chat_cli.engine_flags import database_flag, take_database
 from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.table import show_rows
 from radixchat.server.protocol import InvalidRequest
 
 if TYPE_CHECKING:
@@ -29,13 +31,16 @@ if TYPE_CHECKING:
 _HELP = """Conversations that are stored: found, copied, checked.
 
 A server and chats may use the file meanwhile. Conversations of a server's clients are told apart
-by --principal, the one that `radixchat keys list` shows; without it they are your own.
+by --principal, a key's name or the principal that `radixchat keys list` shows; without it they are
+your own.
 """
 _SQLITE = b"SQLite format 3\0"
 _PAGE = 100
+_OWN = "local"
+_COLUMNS = ("ID", "TURNS", "CHANGED", "TITLE")
 
 _principal_flag = click.option(
-    "--principal", metavar="ID", default="local", help="Whose conversations."
+    "--principal", metavar="NAME", default=_OWN, help="Whose conversations: a key's name, or an id."
 )
 
 
@@ -51,12 +56,9 @@ def list_sessions(principal: str, database: str | None) -> None:
     """List them, the last changed first."""
 
     def work(store: Store, streams: Streams) -> int:
-        count = 0
-        for row in _all_of(store, principal):
-            day = datetime.fromtimestamp(row.updated_at, UTC).date().isoformat()
-            click.echo(f"{row.id}\t{row.num_turns}\t{day}\t{neutral_line(row.title)}".rstrip())
-            count += 1
-        if not count:
+        rows = [_row(row) for row in _all_of(store, _owner(store, principal))]
+        show_rows(_COLUMNS, rows, to_terminal=streams.answers.is_terminal)
+        if not rows:
             streams.notes.note("there is no conversation")
         return exit_codes.OK
 
@@ -75,7 +77,8 @@ def search(words: tuple[str, ...], limit: int, principal: str, database: str | N
     """
 
     def work(store: Store, streams: Streams) -> int:
-        for hit in store.search(" ".join(words), principal=principal, limit=limit):
+        owner = _owner(store, principal)
+        for hit in store.search(" ".join(words), principal=owner, limit=limit):
             click.echo(f"{hit.conversation}\t{hit.role}\t{neutral_line(hit.snippet)}")
         return exit_codes.OK
 
@@ -114,23 +117,24 @@ def export(
         raise click.UsageError("a logs.db is a file: name it with -o")
 
     def work(store: Store, streams: Streams) -> int:
-        chosen = _chosen(store, ids, everything, principal)
+        owner = _owner(store, principal)
+        chosen = _chosen(store, ids, everything, owner)
         if output is None:
             for conversation in chosen:
-                text = store.export(conversation, principal=principal, kind=kind)
+                text = store.export(conversation, principal=owner, kind=kind)
                 shown = neutralise(text) if streams.answers.is_terminal else text
                 click.echo(shown.rstrip("\n") + ("\n" if kind == "markdown" else ""))
             return exit_codes.OK
         path = Path(output).expanduser()
         if kind == "llm":
-            turns = store.export_llm(path, chosen, principal=principal)
+            turns = store.export_llm(path, chosen, principal=owner)
             streams.notes.note(f"{len(chosen)} conversations, {turns} turns")
             return exit_codes.OK
         from radixchat.server.new_file import new_file
 
         with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
             for conversation in chosen:
-                text = store.export(conversation, principal=principal, kind=kind)
+                text = store.export(conversation, principal=owner, kind=kind)
                 file.write(text.rstrip("\n") + ("\n\n" if kind == "markdown" else "\n"))
         return exit_codes.OK
 
@@ -151,17 +155,18 @@ def import_sessions(file: str, principal: str, database: str | None) -> None:
     """
 
     def work(store: Store, streams: Streams) -> int:
+        owner = _owner(store, principal)
         path = Path(file).expanduser()
         if file != "-" and not path.exists():
             raise InvalidRequest(f"there is no file {path}")
         content = sys.stdin.buffer.read() if file == "-" else path.read_bytes()
         if content.startswith(_SQLITE):
-            logs = store.import_llm_logs(path, principal=principal)
+            logs = store.import_llm_logs(path, principal=owner)
             made, here = list(logs.conversations), logs.num_here
             if logs.num_left_out:
                 streams.notes.note(f"{logs.num_left_out} parts that are no text were left out")
         else:
-            made, here = _import_lines(store, content, principal)
+            made, here = _import_lines(store, content, owner)
         for conversation in made:
             click.echo(conversation)
         if here:
@@ -207,6 +212,19 @@ def backup(file: str, database: str | None) -> None:
         return exit_codes.OK
 
     _run(work, database)
+
+
+def _owner(store: Store, name: str) -> str:
+    """The principal of that id, or of the newest key of that name."""
+    keys = store.keys.list()
+    if name == _OWN or any(key.principal == name for key in keys):
+        return name
+    return next((key.principal for key in reversed(keys) if key.name == name), name)
+
+
+def _row(row: ConversationRow) -> tuple[str, ...]:
+    day = datetime.fromtimestamp(row.updated_at, UTC).date().isoformat()
+    return (row.id, str(row.num_turns), day, neutral_line(row.heading))
 
 
 def _all_of(store: Store, principal: str) -> Sequence[ConversationRow]:

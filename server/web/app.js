@@ -11,6 +11,7 @@ import { Connection, ConnectionLost, Refused } from "./connection.js";
 import { ask, prepare } from "./dialogs.js";
 import { icon } from "./dom.js";
 import { Drawer } from "./drawers.js";
+import { headingOf } from "./heading.js";
 import { ListView } from "./list_view.js";
 import { number } from "./miss.js";
 import { Notices } from "./notices.js";
@@ -102,7 +103,7 @@ function heard(event) {
 
 function showConversation() {
   const { conversation } = chat;
-  const title = conversation === null ? "New conversation" : conversation.session.title || "Untitled";
+  const title = conversation === null ? "New conversation" : headingOf(conversation.session);
   byId("title").textContent = title;
   document.title = conversation === null ? "radixchat" : `${title} · radixchat`;
   byId("more").hidden = conversation === null;
@@ -223,7 +224,7 @@ function shade() {
 }
 
 async function rename() {
-  const values = await ask(byId("rename-dialog"), { name: chat.conversation.session.title });
+  const values = await ask(byId("rename-dialog"), { name: headingOf(chat.conversation.session) });
   if (values !== null) await chat.rename(values.name.trim());
 }
 
@@ -234,8 +235,8 @@ async function remove() {
 }
 
 async function save(format, ending, type) {
-  const { id, title } = chat.conversation.session;
-  const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
+  const { id } = chat.conversation.session;
+  const name = headingOf(chat.conversation.session).replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60);
   saveText(await chat.commands.export(id, format), `${name || "conversation"}.${ending}`, type);
 }
 

@@ -5,10 +5,10 @@ import { Answer } from "./answer.js";
 import { ConnectionLost, Refused, eventId } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { Draft } from "./draft.js";
+import { headingOf, titleOf } from "./heading.js";
 import { SessionCommands } from "./session_commands.js";
 import { readMessage, readReport, readSession, readTree, without } from "./wire.js";
 
-const TITLE_LETTERS = 60;
 const KEPT_ENDS = 500;
 
 export class Chat {
@@ -323,8 +323,8 @@ export class Chat {
   }
 
   async fork(message) {
-    const { id, title } = this.conversation.session;
-    return this.commands.fork(id, message.id, `${title || "Untitled"} (fork)`);
+    const { id, session } = this.conversation;
+    return this.commands.fork(id, message.id, `${headingOf(session)} (fork)`);
   }
 
   async rename(name) {
@@ -373,10 +373,4 @@ export class Chat {
 /** What the user says just now, before the server has it. */
 function asked(text) {
   return { message: { id: null, role: "user", text, responses: [] } };
-}
-
-function titleOf(text) {
-  const line = text.trim().replace(/\s+/g, " ");
-  const letters = [...line];
-  return letters.length <= TITLE_LETTERS ? line : `${letters.slice(0, TITLE_LETTERS - 1).join("").trim()}…`;
 }

@@ -2,6 +2,7 @@
 // Owns the list's nodes; knows no socket.
 
 import { button, element } from "./dom.js";
+import { headingOf } from "./heading.js";
 
 const WAIT_MS = 200; // after the last letter of a search
 
@@ -47,7 +48,8 @@ export class ListView {
     if (hadFocus) (links.find((link) => link.getAttribute("href") === focused) ?? stop)?.focus();
   }
 
-  #session({ id, title, updatedAt }, current) {
+  #session(session, current) {
+    const { id, updatedAt } = session;
     const isRunning = this.isAnswering(id);
     return element(
       "li",
@@ -55,7 +57,7 @@ export class ListView {
       element(
         "a",
         { href: `#${id}`, "aria-current": id === current ? "page" : null, class: isRunning ? "running" : null },
-        element("span", { class: "title" }, title || "Untitled"),
+        element("span", { class: "title" }, headingOf(session)),
         element("span", { class: "when" }, isRunning ? "answering" : when(updatedAt)),
       ),
     );

@@ -3,8 +3,9 @@
 
 const NAME = "radixchat.preferences";
 const NUMBERS = ["temperature", "top_p", "max_output_tokens", "seed"];
-// As `radixchat chat` samples: at the 1.0 of OpenAI's API a small model talks nonsense.
-const DEFAULTS = { temperature: 0.2, top_p: 0.9, draft: true, shading: true, panel: true };
+// As `radixchat chat` asks: at the 1.0 of OpenAI's API a small model talks nonsense, and without a
+// limit it may do so until the context is full.
+const DEFAULTS = { temperature: 0.2, top_p: 0.9, max_output_tokens: 1024, draft: true, shading: true, panel: true };
 
 export class Preferences {
   #values;

@@ -43,7 +43,9 @@ export class TranscriptView {
       this.#frame = 0;
       const { answer } = this.chat;
       if (answer === null || this.#views.length === 0) return;
-      this.#views.at(-1).setText(answer.text);
+      const view = this.#views.at(-1);
+      if (view.text === "") this.show(); // what was said of it until its first text is over
+      view.setText(answer.text);
       this.#keepUp();
     });
   }

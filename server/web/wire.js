@@ -1,10 +1,11 @@
 // What the server says, in the page's own words. The one place that knows the names on the wire.
 
-/** {id, title, system, tip, running, updatedAt, turns} */
+/** {id, title, opening, system, tip, running, updatedAt, turns} */
 export function readSession(session) {
   return {
     id: session.id,
     title: session.name || "",
+    opening: session.opening || "",
     system: session.instructions ?? null,
     tip: session.tip ?? null,
     running: session.running ?? null,

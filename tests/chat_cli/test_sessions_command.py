@@ -51,6 +51,36 @@ def test_list(database: Path) -> None:
     assert "no conversation" in nobody.stderr
 
 
+def test_list_without_titles(database: Path) -> None:
+    """A conversation without one is shown by how it begins, on one line."""
+    with Store(database) as store:
+        say(
+            store,
+            store.create_conversation(principal=ME),
+            "\n\tThe first\n\x1bc" + "x" * 999,
+            "Yes.",
+        )
+        store.create_conversation(principal=ME)
+    rows = [line.split("\t") for line in sessions(database, "list").stdout.splitlines()]
+    assert [len(row) for row in rows] == [3, 4, 4, 4]  # an empty one has no name at all
+    assert rows[1][3] == "The first \ufffdc" + "x" * 47 + "…"
+    exported = sessions(database, "export", rows[1][0], "--format", "markdown")
+    assert exported.stdout.startswith(f"# {rows[1][3]}\n")
+
+
+def test_a_principal_by_its_key_s_name(database: Path) -> None:
+    """What `keys list` calls the key does for its id."""
+    with Store(database) as store:
+        store.keys.add("ada")
+        (key,) = store.keys.list()
+        theirs = store.create_conversation(principal=key.principal, title="Ada's")
+        say(store, theirs, "Needle?", "Yes.", principal=key.principal)
+    assert ids(database, "--principal", "ada") == ids(database, "--principal", key.principal)
+    assert ids(database, "--principal", "ada") == [theirs]
+    assert theirs in sessions(database, "search", "needle", "--principal", "ada").stdout
+    assert theirs in sessions(database, "export", "--principal", "ada").stdout
+
+
 def test_search(database: Path) -> None:
     """A line per message: where, who, and the words; control characters do nothing."""
     result = sessions(database, "search", "real")

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from radixchat.chat_cli.settings import DEFAULT_ANSWER
+from radixchat.server.heading import heading
 from radixchat.server.local import LocalSettings
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.tests.server.browser import browse, idle, open_page, say, site_of
@@ -36,9 +38,10 @@ def local(endless: Path, tmp_path: Path) -> LocalSettings:
 
 
 async def length(page: Page, tokens: int) -> None:
-    """From now on answers have so many tokens."""
+    """From now on answers have so many tokens, and two to one message are not the same."""
     await page.get_by_role("button", name="Settings").click()
     await page.get_by_label("Tokens of an answer").fill(str(tokens))
+    await page.get_by_label("Temperature").fill("1.5")
     await page.get_by_role("button", name="Save", exact=True).click()
 
 
@@ -140,6 +143,7 @@ def test_a_conversation_on_the_page(local: LocalSettings) -> None:
         await page.reload()
         after = await writing(page, 5)
         assert after.startswith(before[: len(before) // 2])
+        await expect(messages(page).nth(5).locator(".progress")).to_be_empty()
         await expect(page.get_by_role("button", name="Stop")).to_be_enabled()
         await page.keyboard.press("Escape")
         await idle(page)
@@ -148,6 +152,46 @@ def test_a_conversation_on_the_page(local: LocalSettings) -> None:
 
     with slowed(STEP_S):
         browse(body, local, viewport={"width": 1280, "height": 800})
+
+
+def test_how_long_answers_may_be(local: LocalSettings) -> None:
+    """As in the terminal, unless the settings say otherwise; an empty field is no limit."""
+
+    async def body(page: Page, server: Server) -> None:
+        asked = """async () => {
+            const { Preferences } = await import("/web/preferences.js");
+            return new Preferences().options().body.max_output_tokens;
+        }"""
+        assert await page.evaluate(asked) == DEFAULT_ANSWER.max_output_tokens
+        await page.get_by_role("button", name="Settings").click()
+        field = page.get_by_label("Tokens of an answer")
+        await expect(field).to_have_value(str(DEFAULT_ANSWER.max_output_tokens))
+        await expect(field).to_have_attribute("placeholder", "no limit")
+        await field.fill("")
+        await page.get_by_role("button", name="Save", exact=True).click()
+        await page.reload()
+        assert await page.evaluate(asked) is None
+
+    browse(body, local)
+
+
+def test_conversations_without_a_title(local: LocalSettings) -> None:
+    """The list and the heading show how they begin."""
+
+    async def body(page: Page, server: Server) -> None:
+        service = server.host.service("local")
+        conversation = await service.create_conversation()
+        text = "How do\n\x1bparrots talk? " + "Tell me. " * 20
+        options = replace(DEFAULT_ANSWER, max_output_tokens=3)
+        async for _ in service.send(conversation, text, options):
+            pass
+        await page.goto(f"{site_of(server)}#{conversation}")
+        await page.reload()
+        shown = heading("", text)
+        await expect(page.locator("#title")).to_have_text(shown)
+        await expect(page.locator("#list .title")).to_have_text(shown)
+
+    browse(body, local)
 
 
 @dataclass(slots=True)
