@@ -5,11 +5,15 @@ Owns whose keys a command passes over: those of its sisters. Knows no flag.
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from radixchat.chat_cli.config import flag_name, load_config
+from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.named_option import write_named
 from radixchat.chat_cli.paths import config_file
+from radixchat.chat_cli.variables import misspelt
 
 
 class ConfiguredCommand(click.Command):
@@ -19,6 +23,9 @@ class ConfiguredCommand(click.Command):
         """Read the file, then the arguments. Raises click.UsageError."""
         if not ctx.resilient_parsing:
             ctx.default_map = configured(self, ctx)
+            for given, near in misspelt(os.environ, _variables(ctx)):
+                told = f"note: {neutral_line(given)} is no flag's variable; {near} is"
+                click.echo(told, err=True)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -42,6 +49,16 @@ def configured(command: click.Command, ctx: click.Context) -> dict[str, object]:
         if option.expose_value
     }
     return load_config(config_file(), _options(command), others)
+
+
+def _variables(ctx: click.Context) -> set[str]:
+    """Those of every command's options."""
+    found, commands = set[str](), [ctx.find_root().command]
+    for command in commands:
+        if isinstance(command, click.Group):
+            commands.extend(command.commands.values())
+        found.update(str(option.envvar) for option in _options(command) if option.envvar)
+    return found
 
 
 def _options(command: click.Command) -> list[click.Option]:

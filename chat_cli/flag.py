@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+PREFIX = "RADIXCHAT_"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -32,7 +33,7 @@ def variable(flag: str) -> str:
 
     Of `--exact/--no-exact` it is RADIXCHAT_EXACT.
     """
-    return "RADIXCHAT_" + flag.partition("/")[0].lstrip("-").replace("-", "_").upper()
+    return PREFIX + flag.partition("/")[0].lstrip("-").replace("-", "_").upper()
 
 
 def option(*names: str, **attributes: Any) -> Callable[[Function], Function]:
