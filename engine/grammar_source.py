@@ -141,7 +141,7 @@ def _lark(value: str) -> str:
 
 
 def _tool_calls(value: str) -> str:
-    """Calls of functions as JSON between marks; `server/tool_format.py` writes the value.
+    """Calls of functions as JSON between marks.
 
     It is an object. tools: a list of {name, parameters}, the latter a JSON schema. begin, end: the
     marks. many: whether there may be several calls. otherwise: null where the answer has to be a

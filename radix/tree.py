@@ -230,8 +230,8 @@ class RadixTree:
 
     def _cut(self, leaf: Node, end: int, *, purged: bool = False) -> None:
         """Drop the tokens of an unheld leaf from position `end` on, and the pages of only those."""
-        self._on_leave(leaf, end, purged)
         self.num_evicted_tokens += 0 if purged else leaf.end - end
+        self._on_leave(leaf, end, purged)
         if end == leaf.start:
             self._remove(leaf)
             return

@@ -181,6 +181,10 @@ class Acceptance:
             await asyncio.wait({task})
         except asyncio.CancelledError:
             task.add_done_callback(_cancel_begun)
+            # Whoever cancelled it may say something else at once: it is stored by then.
+            await asyncio.wait({task})
+            if task.exception() is None and isinstance(begun := task.result(), LiveResponse):
+                await asyncio.wait({begun.task})
             raise
         if task.exception() is not None or isinstance(task.result(), BegunResponse):
             await self._give_up(place)

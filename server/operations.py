@@ -129,6 +129,8 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/asyncapi.json"): Operation(text=("application/json",)),
     ("GET", "/"): Operation(text=("text/html",), also=(304,), is_public=True),
     ("GET", "/web/{name}"): Operation(
-        text=("text/css", "text/javascript", "text/plain"), also=(304, 404), is_public=True
+        text=("text/css", "text/javascript", "text/plain", "image/svg+xml"),
+        also=(304,),
+        is_public=True,
     ),
 }

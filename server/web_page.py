@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
+
+from radixchat.server.api_error import ApiError
+from radixchat.server.json_line import JsonLine
 
 FOLDER = Path(__file__).with_name("web")
 INDEX = "index.html"
@@ -86,7 +89,8 @@ async def file(request: Request) -> Response:
     """One of its files."""
     found = page_files().get(request.path_params["name"])
     if found is None:
-        return PlainTextResponse("There is no such file.", 404, HEADERS)
+        missing = ApiError(404, "not_found", f"there is nothing at {request.url.path!r}")
+        return JsonLine(missing.body(), 404, HEADERS)
     return _respond(request, found)
 
 

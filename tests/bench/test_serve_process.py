@@ -39,5 +39,4 @@ def test_a_server_that_does_not_start_is_told_of(tmp_path: Path) -> None:
     """In its own words."""
     done = CliRunner().invoke(main, ["--quick", "--model", str(tmp_path / "none.gguf")])
     assert done.exit_code == 1
-    assert "radixchat serve ended: " in done.output
-    assert "none.gguf" in done.output
+    assert f"radixchat serve ended: error: there is no file {tmp_path.anchor}" in done.output

@@ -150,7 +150,7 @@ def test_too_long(tiny_model: Path, database: Path) -> None:
     first, refused, last = run.turns
     error = refused["error"]
     assert error["code"] == "context_length_exceeded"
-    assert error["n_prompt_tokens"] > 1_000_000 > error["n_ctx"]
+    assert error["n_prompt_tokens"] > 200_000 > error["n_ctx"]  # a lower bound of the million
     assert last["input_ids"][: len(first["input_ids"])] == first["input_ids"]
     assert run.code == 1
 

@@ -199,7 +199,12 @@ STRUCTURE_MUTANTS = (
         "node.locks == 1 and not node.children and",
         "node.locks == 1 and",
     ),
-    Mutant("one_root_for_all", "tree", "self.roots.get(namespace)", "self.roots.get(b'')"),
+    Mutant(
+        "one_root_for_all",
+        "tree",
+        "descend(self.roots.get(namespace)",
+        "descend(self.roots.get(b'')",
+    ),
     Mutant(
         "empty_root_stays",
         "tree",

@@ -91,8 +91,8 @@ USE_MUTANTS = (
     Mutant(
         "purge_takes_what_is_held",
         "tree",
-        "not (node.locks or node.children)",
-        "not node.children",
+        "node.end and not (node.locks or node.children)",
+        "node.end and not node.children",
         directed.held_branch_is_not_purged,
     ),
     Mutant(

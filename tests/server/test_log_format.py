@@ -21,7 +21,10 @@ def root() -> Iterator[logging.Logger]:
     """The root logger, as it was before at the end."""
     logger = logging.getLogger()
     handlers, level = logger.handlers[:], logger.level
-    levels = {name: logging.getLogger(name).level for name in ("asyncio", "websockets")}
+    names = ("asyncio", "websockets", "uvicorn", "uvicorn.error")
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.NOTSET)  # servers of other tests have their own
     yield logger
     logger.handlers[:] = handlers
     logger.setLevel(level)
