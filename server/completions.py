@@ -24,7 +24,6 @@ from radixchat.engine.errors import InvalidRequest
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt import ChatMessage
 from radixchat.engine.request import FinishReason, Request, fan_out
-from radixchat.engine.template import ChatTemplate
 from radixchat.server.chat_ask import ChatAsk, TextAsk
 from radixchat.server.chat_prompt import ChatPrompt, ChatPrompts
 from radixchat.server.message_index import MessageIndex
@@ -84,15 +83,13 @@ class Run:
 class Completions:
     """Stateless answers of one principal."""
 
-    def __init__(
-        self, host: ChatHost, template: ChatTemplate, principal: str, index: MessageIndex
-    ) -> None:
+    def __init__(self, host: ChatHost, principal: str, index: MessageIndex) -> None:
         self._host = host
         self._principal = principal
         self._namespace = host.namespace_of(principal)
         self._tokenizer = host.tokenizer
         self._texts = TokenTexts(host.tokenizer)
-        self.prompts = ChatPrompts(host.tokenizer, template, index, principal)
+        self.prompts = ChatPrompts(host.tokenizer, host.prompts.template, index, principal)
 
     async def chat(self, ask: ChatAsk) -> Run:
         """A run that answers the chat; nothing is computed yet.

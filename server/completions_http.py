@@ -18,7 +18,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from radixchat.engine.errors import InvalidRequest, RadixChatError
-from radixchat.engine.template import ChatTemplate
 from radixchat.server.api_error import api_error_of, model_not_found
 from radixchat.server.chat_answer import AnswerForm, ChatChunks
 from radixchat.server.chat_ask import read_chat, read_text
@@ -47,14 +46,13 @@ class StatelessAnswers:
 
     def __init__(self, edge: Edge) -> None:
         self._host = edge.host
-        self._template = ChatTemplate.of(edge.host.tokenizer)
         self._made: dict[str, Completions] = {}
 
     def of(self, principal: str) -> Completions:
         """That principal's; the same object each time."""
         if principal not in self._made:
             index = MessageIndex()
-            self._made[principal] = Completions(self._host, self._template, principal, index)
+            self._made[principal] = Completions(self._host, principal, index)
         return self._made[principal]
 
 

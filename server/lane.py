@@ -39,11 +39,6 @@ class Lanes:
         self._max_queued = max_queued
         self._lanes: dict[str | None, _Lane] = {}
 
-    @property
-    def is_idle(self) -> bool:
-        """No job runs."""
-        return not self._lanes
-
     def put(self, name: str | None, job: Job) -> None:
         """Run the job when those before it in its lane have ended. Raises LaneRefused."""
         lane = self._lanes.get(name)

@@ -32,11 +32,11 @@ class UserTurn:
 
 
 class PromptBuilder:
-    """Renders and encodes turns for one model; `render_hash` says which."""
+    """Renders and encodes turns for one model by its `template`; `render_hash` says which it is."""
 
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate, render_hash: str) -> None:
         self._tokenizer = tokenizer
-        self._template = template
+        self.template = template
         self.render_hash = render_hash
 
     def user_turn(self, history: Conversation, text: str) -> UserTurn:
@@ -44,9 +44,9 @@ class PromptBuilder:
         if not check_text("the message", text).strip():
             raise InvalidRequest(f"the message is {text!r}; send at least one visible character")
         stored = self.stored_ids(history)
-        if stored is None or not self._template.lint.appendable:
+        if stored is None or not self.template.lint.appendable:
             return self._rendered_turn(history, text, recount=stored is None)
-        pieces = self._template.render_turn(_answered(history.shown), text)
+        pieces = self.template.render_turn(_answered(history.shown), text)
         added = tuple(self._tokenizer.encode_prompt(pieces, at_start=False))
         return UserTurn(NewMessage(text, added, absolute=False), stored + added)
 
@@ -70,7 +70,7 @@ class PromptBuilder:
 
     def render_path(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
         """The tokens of what was said, where nothing is to be answered yet."""
-        pieces = self._template.render(messages, add_generation_prompt=False)
+        pieces = self.template.render(messages, add_generation_prompt=False)
         return tuple(self._tokenizer.encode_prompt(pieces))
 
     def layout(self, question: Conversation, prompt_ids: Sequence[int]) -> PromptLayout:
@@ -78,7 +78,7 @@ class PromptBuilder:
         num_rendered = len(question.shown)
         if self.stored_ids(question) is not None:
             num_rendered -= len(question.since_absolute) - 1
-        return PromptLayout(self._tokenizer, self._template, question, prompt_ids, num_rendered)
+        return PromptLayout(self._tokenizer, self.template, question, prompt_ids, num_rendered)
 
     def stored_ids(self, conversation: Conversation) -> tuple[int, ...] | None:
         """The conversation's own ids; None if it has none, or another model made some of them."""
@@ -99,7 +99,7 @@ class PromptBuilder:
         return whole_turn(text, prompt, left_out)
 
     def _render(self, messages: Sequence[ChatMessage]) -> tuple[int, ...]:
-        pieces = self._template.render(messages, add_generation_prompt=True)
+        pieces = self.template.render(messages, add_generation_prompt=True)
         return tuple(self._tokenizer.encode_prompt(pieces))
 
 

@@ -63,11 +63,6 @@ class ResponseLog:
         there_were = self._chunks or self._base > FIRST_DELTA
         return self._base + len(self._chunks) - 1 if there_were else 1
 
-    @property
-    def num_readers(self) -> int:
-        """Subscriptions that are open."""
-        return len(self._readers)
-
     def add_text(self, text: str) -> None:
         """One more delta."""
         assert self.done is None, "a response has one end"

@@ -28,7 +28,7 @@ from radixchat.server.protocol import (
     ResponseDone,
     ResponseEvent,
 )
-from radixchat.server.response import LiveResponse
+from radixchat.server.response import NEVER, LiveResponse
 from radixchat.server.service import ChatService, Response
 from radixchat.tests.server.services import GREEDY, LONG, open_for, serve
 
@@ -277,25 +277,21 @@ def test_a_line_is_bounded(settings: LocalSettings) -> None:
     serve(body, settings)
 
 
-@pytest.mark.parametrize(("grace", "status"), [(0.0, "incomplete"), (-1.0, "completed")])
-def test_a_response_that_nobody_reads(settings: LocalSettings, grace: float, status: str) -> None:
+@pytest.mark.parametrize(("grace", "reason"), [(0.0, "interrupted"), (NEVER, "max_output_tokens")])
+def test_a_response_that_nobody_reads(settings: LocalSettings, grace: float, reason: str) -> None:
     """After its grace it is cancelled; without one it goes on to its end."""
 
     async def body(service: ChatService) -> None:
-        options = replace(LONG, max_output_tokens=None, stop=("zzzz",))
-        response = await service.begin(say("Hi"), options, detach_s=30)
+        options = replace(LONG, max_output_tokens=450, ignore_eos=True, speculate=False)
+        response = await service.begin(say("Hi"), options, detach_s=grace)
         reader = response.subscribe()
         while not any(isinstance(e, OutputTextDelta) for e in reader.take()):
             await reader.wait()
-        assert isinstance(response, LiveResponse)
-        response._detach_s = grace
         reader.close()
+        assert isinstance(response, LiveResponse)
         await asyncio.wait({response.task}, timeout=30)
         assert response.done is not None
-        if grace == 0:
-            assert response.done.reason == "interrupted"
-        else:
-            assert response.done.reason != "interrupted"
+        assert response.done.reason == reason
 
     serve(body, settings)
 
@@ -304,10 +300,16 @@ def test_a_reader_that_comes_back_stops_the_clock(settings: LocalSettings) -> No
     """Before its grace is over; what it missed is there."""
 
     async def body(service: ChatService) -> None:
-        response = await service.begin(say("Hi"), replace(LONG, ignore_eos=True), detach_s=0.2)
+        response = await service.begin(say("Hi"), replace(LONG, ignore_eos=True), detach_s=30)
+        assert isinstance(response, LiveResponse)
         response.subscribe().close()
-        await asyncio.sleep(0.05)
-        done = await end(response)
+        clock = response._grace
+        assert clock is not None
+        reading = asyncio.create_task(read(response))
+        await asyncio.sleep(0)
+        assert clock.cancelled()
+        done = (await reading)[-1]
+        assert isinstance(done, ResponseDone)
         assert done.reason == "max_output_tokens"
 
     serve(body, settings)

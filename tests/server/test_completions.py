@@ -15,7 +15,6 @@ import pytest
 
 from radixchat.engine.errors import InvalidRequest, PromptTooLong, ServerDraining
 from radixchat.engine.prompt import ChatMessage
-from radixchat.engine.template import ChatTemplate
 from radixchat.server.chat_ask import ChatAsk, TextAsk
 from radixchat.server.completion_usage import completion_timings, completion_usage
 from radixchat.server.completions import ChoiceEnd, ChoicePart, Completions, Run
@@ -50,7 +49,7 @@ def user(text: str) -> ChatMessage:
 
 
 def completions_of(host: ChatHost, principal: str = "a") -> Completions:
-    return Completions(host, ChatTemplate.of(host.tokenizer), principal, MessageIndex())
+    return Completions(host, principal, MessageIndex())
 
 
 def with_host(body: Callable[[ChatHost], Awaitable[None]], settings: LocalSettings) -> None:

@@ -37,7 +37,7 @@ def test_one_lane_is_first_in_first_out() -> None:
         gate.set()
         await asyncio.sleep(0.01)
         assert done == ["slow", "quick"]
-        assert lanes.is_idle
+        assert not lanes._lanes
 
     asyncio.run(main())
 
@@ -118,6 +118,6 @@ def test_closing_cancels_what_runs_and_drops_what_waits() -> None:
         await asyncio.sleep(0.01)
         assert cancelled == ["a1"]
         assert done == []
-        assert lanes.is_idle
+        assert not lanes._lanes
 
     asyncio.run(main())

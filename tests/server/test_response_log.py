@@ -159,7 +159,7 @@ def test_news_wake_readers_and_the_last_one_to_go_is_noticed() -> None:
     """Each gets its own call; a closed one gets none, and closing twice counts once."""
     log, woken, left = ResponseLog(CREATED), [0, 0], []
     readers = [log.subscribe(partial(count, woken, index)) for index in (0, 1)]
-    log.on_left = lambda: left.append(log.num_readers)
+    log.on_left = lambda: left.append(len(log._readers))
     log.add_text("a")
     readers[0].close()
     readers[0].close()
