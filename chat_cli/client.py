@@ -12,7 +12,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from radixchat.chat_cli.settings import ChatSettings
-from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
+from radixchat.server.protocol import (
+    CacheReport,
+    CacheTree,
+    ConversationView,
+    MessageView,
+    ResponseEvent,
+    ResponseOptions,
+    SearchHit,
+    TreeMessage,
+)
 
 
 class ChatClient(Protocol):
@@ -44,8 +53,66 @@ class ChatClient(Protocol):
     async def resolve_conversation(self, id_or_prefix: str) -> str:
         """The full id. Raises ConversationNotFound: unknown or ambiguous."""
 
+    async def conversation(self, conversation: str) -> ConversationView:
+        """What is known of it."""
+
+    async def conversations(
+        self, limit: int = 20, after: str | None = None
+    ) -> list[ConversationView]:
+        """The last changed first; after: those that follow that one."""
+
+    async def update_conversation(
+        self,
+        conversation: str,
+        *,
+        title: str | None = None,
+        system: str | None = None,
+        tip: str | None = None,
+    ) -> ConversationView:
+        """Change what is given.
+
+        tip: the message, or response, to go on from: another branch. system: the system message;
+        what was said is the same, and is computed again after it. "": none.
+        """
+
+    async def delete_conversation(self, conversation: str) -> None:
+        """With what only it had in the cache. A turn that runs in it is cancelled first."""
+
+    async def fork_conversation(
+        self, conversation: str, *, at: str | None = None, title: str = ""
+    ) -> ConversationView:
+        """Another conversation that goes on from the tip, or from a message or response `at`."""
+
     async def messages(self, conversation: str) -> list[MessageView]:
         """The path at the conversation's tip, oldest first."""
+
+    async def tree(self, conversation: str, *, warmth: bool = False) -> list[TreeMessage]:
+        """Every message that the conversation has passed, parents first.
+
+        warmth: with how much of each is cached.
+        """
+
+    async def search(self, query: str, limit: int = 20) -> list[SearchHit]:
+        """Messages of all conversations that have these words, the best first."""
+
+    async def export(self, conversation: str, kind: str) -> str:
+        """The conversation as "json", all of its branches, or as "markdown", its path."""
+
+    async def inspect(
+        self,
+        *,
+        conversation: str | None = None,
+        text: str = "",
+        turn: int | None = None,
+        texts: bool = False,
+    ) -> CacheReport:
+        """What the next turn, `text`, would find in the cache; changes nothing.
+
+        turn: as if it took the place of that user turn, from 1. texts: with each segment's text.
+        """
+
+    async def cache_tree(self, conversation: str | None = None) -> CacheTree:
+        """The cache's tree, of all conversations; the given one's path is marked."""
 
     def send(
         self, conversation: str, text: str, options: ResponseOptions
@@ -61,6 +128,15 @@ class ChatClient(Protocol):
         self, conversation: str, options: ResponseOptions
     ) -> AsyncGenerator[ResponseEvent]:
         """Answer the last user's message again."""
+
+    def sibling(self, response: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
+        """Another answer beside a response's; no conversation moves to it."""
+
+    def extend(self, conversation: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
+        """Go on with the last answer, which was cut short: a longer one that begins with it.
+
+        Its first delta is what there was. Raises InvalidRequest where there is no such answer.
+        """
 
     async def undo(self, conversation: str) -> MessageView:
         """Remove the last turn; its user's message."""

@@ -1,13 +1,11 @@
-"""What a line of input asks for. Parses, decides nothing, and knows no terminal.
+"""What a line of input asks for: one frozen value per command. Knows no terminal, and no grammar.
 
-A command is matched exactly, as a whole word; what looks like one and is not is never sent.
+`command_line.py` reads them; who performs which is `dialogue.py`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,14 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Regenerate:
-    """Answer the last message again."""
+    """Answer the last message again, so often; one of several answers can be chosen."""
+
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Continue:
+    """Go on with an answer that was cut short."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +46,136 @@ class StartNew:
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """Go on in another conversation with the same history."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListConversations:
+    """Show the conversations used last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Go on in another conversation, by name or id; or in the branch "#N" that the tree shows."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """Give the conversation a name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete a conversation, by name or id; None: this one."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetSystem:
+    """Have the conversation begin with another system message; None: show it."""
+
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Find messages in all conversations."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """Give the conversation a name, if there is one, and say how to come back to it."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Write the conversation out: "markdown", its path, or "json", all; None: to the screen."""
+
+    kind: str
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTree:
+    """Draw the conversation's branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeModel:
+    """Go on with another model; None: show which one answers."""
+
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption:
+    """Change what answers are asked for; without a value show it, without a name show all."""
+
+    name: str | None = None
+    value: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToggleMultiline:
+    """Let Enter begin a new line instead of sending, or send again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Copy the last answer; code: only its code block of that number, counted from 1."""
+
+    code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """Put a text file before the next message."""
+
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paste:
+    """Put what the clipboard has into the input."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShowStats:
     """Show the engine's figures."""
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCache:
+    """Show what of the conversation is cached, and what an edit of each turn would cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShowWhy:
+    """Explain why the cache had not more of the last prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClearScreen:
+    """Clear the screen; the conversation stays."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShowHelp:
-    """Show the commands."""
+    """Show the commands, or one of them."""
+
+    command: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,91 +190,34 @@ class Misunderstood:
     reason: str
 
 
-Command = Say | Edit | Regenerate | Undo | StartNew | ShowStats | ShowHelp | Leave | Misunderstood
-
-HELP: Mapping[str, str] = MappingProxyType(
-    {
-        "/help": "this list",
-        "/new": "start a new conversation with the same system message",
-        "/regen": "answer the last message again",
-        "/edit N": "change your Nth message (the last one without N), and answer it",
-        "/undo": "take back the last message and its answer",
-        "/stats": "figures of the engine and its cache",
-        "/exit": "leave",
-        "//text": 'send "/text"',
-    }
+TurnCommand = Say | Edit | Regenerate | Continue
+ConversationCommand = (
+    Undo
+    | StartNew
+    | Fork
+    | ListConversations
+    | Switch
+    | Rename
+    | Delete
+    | SetSystem
+    | Search
+    | Save
+    | Export
+    | ShowTree
 )
-
-HOW_TO_LEAVE = "Ctrl-D or /exit leaves, /help lists the commands"
-HOW_TO_EDIT = "Enter sends the new text; Ctrl-C clears it, then Ctrl-C or Ctrl-D leaves"
-
-_WITHOUT_ARGUMENT: Mapping[str, Command] = MappingProxyType(
-    {
-        "/help": ShowHelp(),
-        "/new": StartNew(),
-        "/regen": Regenerate(),
-        "/undo": Undo(),
-        "/stats": ShowStats(),
-        "/exit": Leave(),
-    }
+SettingCommand = ChangeModel | SetOption
+CacheCommand = ShowStats | ShowCache | ShowWhy
+ClipboardCommand = Copy | Attach
+InputCommand = ToggleMultiline | Paste | ClearScreen
+"""What whoever reads the input does itself."""
+Command = (
+    TurnCommand
+    | ConversationCommand
+    | SettingCommand
+    | CacheCommand
+    | ClipboardCommand
+    | InputCommand
+    | ShowHelp
+    | Leave
+    | Misunderstood
 )
-
-
-def parse(line: str) -> Command:
-    """The command of one line, or one message of several lines."""
-    if line.startswith("//"):
-        return Say(line[1:])
-    if not line.startswith("/"):
-        return Say(line)
-    word, _, argument = line.partition(" ")
-    word, argument = word.rstrip(), argument.strip()
-    if word == "/edit":
-        return _edit(argument)
-    command = _WITHOUT_ARGUMENT.get(word)
-    if command is None:
-        return Misunderstood(
-            f"no command {_shortened(word)}, nothing was sent; there are "
-            f"{', '.join(HELP)} (// sends a message that begins with /)"
-        )
-    if argument:
-        return Misunderstood(
-            f"{word} takes no argument, nothing was sent "
-            f"(/{word} … sends a message that begins with {word})"
-        )
-    return command
-
-
-def parse_edited(line: str, turn: int) -> Edit | Misunderstood:
-    """What a line means as the new text of a user turn: a text, but never a command."""
-    command = parse(line)
-    if isinstance(command, Say):
-        return Edit(turn, command.text)
-    if isinstance(command, Misunderstood):
-        return command
-    word = line.split()[0]
-    return Misunderstood(
-        f"{word} is no new text, nothing was sent; Ctrl-D at an empty line leaves the edit "
-        f"(/{word} … sends a text that begins with {word})"
-    )
-
-
-def line_of(text: str) -> str:
-    """The line that is read as this message."""
-    return f"/{text}" if text.startswith("/") else text
-
-
-def _edit(argument: str) -> Command:
-    turn, _, text = argument.partition(" ")
-    if not argument:
-        return Edit(None, None)
-    # str.isdecimal alone admits digits of other scripts, which int() would read silently; and
-    # int() refuses very long numbers with an error of its own.
-    if not (turn.isascii() and turn.isdecimal() and len(turn) < 10 and int(turn) >= 1):
-        return Misunderstood(
-            f"/edit wants the number of a message, counted from 1, not {_shortened(turn)}"
-        )
-    return Edit(int(turn), text.strip() or None)
-
-
-def _shortened(word: str, limit: int = 40) -> str:
-    return word if len(word) <= limit else f"{word[:limit]}…"

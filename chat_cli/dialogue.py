@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.client import ChatClient
+from radixchat.chat_cli.command_line import HELP
 from radixchat.chat_cli.commands import (
-    HELP,
     Command,
     Edit,
     Leave,
@@ -122,6 +122,8 @@ class Dialogue:
                 self._notes.table(HELP)
             case Leave():
                 raise AssertionError("whoever reads the input ends it")
+            case _:
+                raise NotImplementedError(command)  # handlers follow
         return None
 
     async def user_turns(self) -> list[str]:

@@ -8,17 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.commands import (
+from radixchat.chat_cli.command_line import (
     HOW_TO_EDIT,
     HOW_TO_LEAVE,
-    Command,
-    Edit,
-    Leave,
-    Say,
     line_of,
     parse,
     parse_edited,
 )
+from radixchat.chat_cli.commands import Command, Edit, Leave, Say
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.interrupts import ABANDONING_SECONDS, Interrupts, Target
 from radixchat.chat_cli.notes import Notes

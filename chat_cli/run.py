@@ -22,7 +22,8 @@ import click
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.client import ChatClient, WaitsForServer, open_client, prepare
 from radixchat.chat_cli.collection import no_collection
-from radixchat.chat_cli.commands import HOW_TO_LEAVE, Command, Say, parse
+from radixchat.chat_cli.command_line import HOW_TO_LEAVE, parse
+from radixchat.chat_cli.commands import Command, Say
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.input_lines import MAX_BYTES, InputLines, decode

@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from radixchat.chat_cli.commands import Command, Edit, Leave, Misunderstood, parse
+from radixchat.chat_cli.command_line import parse
+from radixchat.chat_cli.commands import Command, Edit, Leave, Misunderstood
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.interrupts import Interrupts, Target
 

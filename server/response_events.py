@@ -66,13 +66,15 @@ class PrefillProgress:
 class CacheSegment:
     """Tokens [start, end) of a prompt; state: "memory" or "computed"; message: whose share it is.
 
-    message: None where that cannot be told.
+    message: None where that cannot be told. text: the tokens as text, special ones too, where that
+    was asked for; of a character that two segments share, the later has it.
     """
 
     start: int
     end: int
     state: str
     message: str | None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class CacheReport:
     """Where the tokens of a prompt came from, or would come from. A state, as PrefillProgress is.
 
     response: None where nobody has asked for an answer yet. divergence: why not more was there.
+    computing_ms: how long the rest of the prompt is likely to take, by the prompts so far; None:
+    none was long enough to tell.
     """
 
     response: str | None
@@ -87,6 +91,7 @@ class CacheReport:
     cached_tokens: int
     segments: tuple[CacheSegment, ...]
     divergence: MissReport | None = None
+    computing_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

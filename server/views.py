@@ -42,7 +42,9 @@ class ConversationView:
 class TreeMessage:
     """A message of a conversation's tree; parent: None at the root.
 
-    on_path: it leads to the tip. responses: the ids of those that made it, of an answer.
+    on_path: it leads to the tip. responses: the ids of those that made it, of an answer. tokens:
+    its share of a prompt; cached: how many of these are in the cache, with all before them. None:
+    nobody has asked, or it cannot be told.
     """
 
     id: str
@@ -53,6 +55,8 @@ class TreeMessage:
     on_path: bool
     responses: tuple[str, ...]
     created_at: float
+    tokens: int | None = None
+    cached: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
