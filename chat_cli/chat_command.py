@@ -24,6 +24,7 @@ from radixchat.chat_cli.exit_codes import help_epilog
 from radixchat.chat_cli.flag import option, options
 from radixchat.chat_cli.server_address import shown_url
 from radixchat.chat_cli.settings import ChatSettings
+from radixchat.chat_cli.value_types import Text
 from radixchat.server.protocol import ConfigError
 
 _HELP = """Chat with a model in this process, or at a server.
@@ -51,6 +52,21 @@ _CONVERSATION = options(
     option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
     option("--session", metavar="ID", help="Continue this one (or a prefix of its id)."),
     option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
+    option(
+        "-a",
+        "--attach",
+        type=Text(),
+        metavar="FILE",
+        multiple=True,
+        help="Put this text file before the first message; repeatable.",
+    ),
+    option(
+        "-n",
+        "--no-log",
+        is_flag=True,
+        help="Forget what was said when the chat ends, however it ends.",
+    ),
+    option("--no-history", is_flag=True, help="Neither read nor keep what is typed at the prompt."),
     database_flag,
 )
 _SERVER = options(
@@ -68,6 +84,15 @@ _SERVER = options(
 _OUTPUT = options(
     option("--json", is_flag=True, help="One JSON object per turn."),
     option("--ids", is_flag=True, help="With --json: the exact token ids too."),
+    option(
+        "-x",
+        "--extract",
+        is_flag=True,
+        help="With WORDS: only the first code block of the answer; 1 if it has none.",
+    ),
+    option("--raw", is_flag=True, help="The model's text untouched, on a terminal too."),
+    option("-q", "--quiet", is_flag=True, help="No notes and no status lines, errors only."),
+    option("--no-color", is_flag=True, help="What the variable NO_COLOR asks for."),
 )
 
 
@@ -88,6 +113,9 @@ _OUTPUT = options(
 def chat(ctx: click.Context, /, words: tuple[str, ...], **values: Any) -> None:
     """Resolve the settings and run the chat; exits with its code."""
     settings = resolve(ctx, values)
+    if not settings.color:
+        # Where whoever draws looks for it: rich, prompt_toolkit, the user's editor.
+        os.environ["NO_COLOR"] = "1"
     question = " ".join(os.fsencode(word).decode("utf-8", "replace") for word in words)
 
     from radixchat.chat_cli.run import run_chat
@@ -100,18 +128,8 @@ def resolve(ctx: click.Context, values: dict[str, Any]) -> ChatSettings:
 
     Raises click.UsageError for flags that contradict each other.
     """
-    continue_source = ctx.get_parameter_source("continue_last")
-    session_source = ctx.get_parameter_source("session")
-    if values["continue_last"] and values["session"] is not None:
-        assert continue_source is not None
-        assert session_source is not None
-        # Lower is nearer to the user: a flag wins over a variable, a variable over the file.
-        if continue_source == session_source:
-            raise click.UsageError("--continue and --session name different conversations")
-        if _NEARNESS.index(continue_source) < _NEARNESS.index(session_source):
-            values["session"] = None
-        else:
-            values["continue_last"] = False
+    for first, second, complaint in _CONTRADICTIONS:
+        _take_nearer(ctx, values, first, second, complaint)
     continues = values["continue_last"] or values["session"] is not None
     if continues and ctx.get_parameter_source("system") is ParameterSource.COMMANDLINE:
         raise click.UsageError("--system is for a new conversation; the old one has its own")
@@ -120,6 +138,10 @@ def resolve(ctx: click.Context, values: dict[str, Any]) -> ChatSettings:
     logprobs = ctx.get_parameter_source("top_logprobs")
     if logprobs is ParameterSource.COMMANDLINE and not values["json"]:
         raise click.UsageError("-o logprobs adds to the objects of --json; give both")
+    if values["extract"] and not ctx.params["words"]:
+        if ctx.get_parameter_source("extract") is ParameterSource.COMMANDLINE:
+            raise click.UsageError("--extract is of one answer: give the question as WORDS, or -")
+        values["extract"] = False
     _take_server(ctx, values)
     nearness = {
         name: _NEARNESS.index(source)
@@ -127,9 +149,27 @@ def resolve(ctx: click.Context, values: dict[str, Any]) -> ChatSettings:
         if (source := ctx.get_parameter_source(name)) is not None
     }
     answer = take_answer(values, nearness)
+    given = {name: not values.pop(f"no_{name}") for name in ("color", "history", "log")}
     return ChatSettings(
-        database=take_database(values), answer=answer, **take_engine(values), **values
+        database=take_database(values), answer=answer, **take_engine(values), **given, **values
     )
+
+
+def _take_nearer(
+    ctx: click.Context, values: dict[str, Any], first: str, second: str, complaint: str
+) -> None:
+    """Of two parameters that exclude each other, the one nearer to the user counts.
+
+    Raises click.UsageError, with the complaint: both are given, equally near.
+    """
+    if not (values[first] and values[second]):
+        return
+    sources = [ctx.get_parameter_source(name) for name in (first, second)]
+    nearness = [_NEARNESS.index(source) for source in sources if source is not None]
+    if nearness[0] == nearness[1]:
+        raise click.UsageError(complaint)
+    farther = second if nearness[0] < nearness[1] else first
+    values[farther] = None if isinstance(values[farther], str) else False
 
 
 def _take_server(ctx: click.Context, values: dict[str, Any]) -> None:
@@ -152,6 +192,15 @@ def _take_server(ctx: click.Context, values: dict[str, Any]) -> None:
             )
 
 
+_FORGOTTEN = "is stored, and --no-log is for a conversation that is forgotten"
+_CONTRADICTIONS = (
+    ("continue_last", "session", "--continue and --session name different conversations"),
+    ("continue_last", "no_log", f"what --continue goes on with {_FORGOTTEN}"),
+    ("session", "no_log", f"what --session names {_FORGOTTEN}"),
+    ("extract", "json", "--extract prints code, --json an object; give one of them"),
+    ("raw", "json", "--raw leaves the text as it is, --json quotes it; give one of them"),
+)
+# Lower is nearer to the user: a flag wins over a variable, a variable over the file.
 _NEARNESS = (
     ParameterSource.COMMANDLINE,
     ParameterSource.ENVIRONMENT,

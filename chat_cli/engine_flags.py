@@ -23,6 +23,7 @@ KV_FORMATS = ("auto", "int8")
 DEVICES = ("auto", "cpu", "cuda")
 
 database_flag = option(
+    "-d",
     "--db",
     "database",
     metavar="FILE",

@@ -22,6 +22,11 @@ class ChatSettings:
     answer: what every answer of this run is asked for. continue_last and session exclude each
     other. database: the file of the conversations. url: the server that answers, with its key;
     None: an engine in this process, which the settings from page_size to exact are for.
+
+    attach: files that are put before the first message. raw: the model's bytes reach standard
+    output untouched. extract: of a single answer its first code block only. quiet: neither notes
+    nor status lines, errors only. color: False is what NO_COLOR asks for. history: the input's is
+    read and written. log: False: what is said is forgotten when the chat ends.
     """
 
     model: str
@@ -43,3 +48,10 @@ class ChatSettings:
     session: str | None = None
     url: str | None = None
     key: str | None = field(default=None, repr=False)
+    attach: tuple[str, ...] = ()
+    raw: bool = False
+    extract: bool = False
+    quiet: bool = False
+    color: bool = True
+    history: bool = True
+    log: bool = True

@@ -75,6 +75,7 @@ def test_all_flags() -> None:
         --page-size 4 --pool-tokens 99 --no-cache --db f.db --json --ids --threads 2
         --eviction lru --stop END --stop User: --timeout 9 --truncation auto --no-speculation
         --device cpu --weights int8 --kv int8 --no-exact
+        --attach a.txt -a b.txt --no-log --no-history --quiet --no-color
     """
     assert settings_of(*command_line.split()) == ChatSettings(
         model="m",
@@ -103,6 +104,15 @@ def test_all_flags() -> None:
         weights="int8",
         kv="int8",
         exact=False,
+        attach=("a.txt", "b.txt"),
+        quiet=True,
+        color=False,
+        history=False,
+        log=False,
+    )
+    assert settings_of("--raw").raw
+    assert settings_of("-x", "-q", "-n", "-d", "f.db", "why") == ChatSettings(
+        model=DEFAULT_MODEL, database=Path("f.db"), extract=True, quiet=True, log=False
     )
     assert settings_of("--exact").exact
     assert settings_of("-c").continue_last
@@ -112,7 +122,7 @@ def test_all_flags() -> None:
 def test_every_flag_has_its_variable() -> None:
     """The variable of a flag, or of a setting of -o, is RADIXCHAT_ and its long name."""
     options = [p for p in chat.params if isinstance(p, click.Option) and p.expose_value]
-    assert len(options) == 44
+    assert len(options) == 51
     for option in options:
         assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
 
@@ -125,6 +135,57 @@ def test_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = settings_of("--top-k", "3").answer
     assert (answer.top_k, answer.seed, answer.max_output_tokens) == (3, 2, 1)
     assert answer.top_p == 0.9
+
+
+@pytest.mark.parametrize(
+    ("flag", "key", "field"),
+    [
+        ("--raw", "raw", "raw"),
+        ("--quiet", "quiet", "quiet"),
+        ("--no-color", "no_color", "color"),
+        ("--no-history", "no_history", "history"),
+        ("--no-log", "no_log", "log"),
+    ],
+)
+def test_precedence_of_switches(
+    monkeypatch: pytest.MonkeyPatch, flag: str, key: str, field: str
+) -> None:
+    """A variable takes back what the file says, and a flag what the variable says."""
+    default = getattr(settings_of(), field)
+    write_config(f"{key} = true")
+    assert getattr(settings_of(), field) is not default
+    monkeypatch.setenv(f"RADIXCHAT_{key.upper()}", "false")
+    assert getattr(settings_of(), field) is default
+    assert getattr(settings_of(flag), field) is not default
+
+
+def test_files_to_attach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable has one name, spaces and all, or a JSON list; flags take its place."""
+    write_config('attach = ["from file"]')
+    assert settings_of().attach == ("from file",)
+    monkeypatch.setenv("RADIXCHAT_ATTACH", "my notes.txt")
+    assert settings_of().attach == ("my notes.txt",)
+    monkeypatch.setenv("RADIXCHAT_ATTACH", '["a b", "c"]')
+    assert settings_of().attach == ("a b", "c")
+    assert settings_of("-a", "x", "-a", "y").attach == ("x", "y")
+
+
+def test_of_two_that_exclude_each_other_the_nearer_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag wins over what the file or a variable says against it."""
+    write_config("json = true\nno_log = true")
+    assert (settings_of("-x", "why").extract, settings_of("-x", "why").json) == (True, False)
+    assert (settings_of("--raw").raw, settings_of("--raw").json) == (True, False)
+    assert (settings_of("-c").continue_last, settings_of("-c").log) == (True, True)
+    monkeypatch.setenv("RADIXCHAT_SESSION", "conv_1")
+    assert (settings_of().session, settings_of().log) == ("conv_1", True)
+    assert (settings_of("-n").session, settings_of("-n").log) == (None, False)
+
+
+def test_extract_of_the_environment_is_for_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are no words, a variable's --extract does nothing."""
+    monkeypatch.setenv("RADIXCHAT_EXTRACT", "1")
+    assert settings_of("why").extract
+    assert not settings_of().extract
 
 
 def test_nearest_conversation_wins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +218,12 @@ def test_nearest_conversation_wins(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--session", "x", "--system", "be brief"], "--system"),
         (["--ids"], "--json"),
         (["-o", "logprobs", "2"], "--json"),
+        (["-x"], "--extract is of one answer"),
+        (["-x", "--json", "why"], "--extract prints code"),
+        (["--raw", "--json"], "--raw leaves"),
+        (["-c", "--no-log"], "--no-log"),
+        (["--session", "x", "-n"], "--no-log"),
+        (["-a", ""], "at least one character"),
         ([""], "empty"),
         (["  "], "empty"),
     ],

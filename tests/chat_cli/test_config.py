@@ -75,7 +75,7 @@ def test_several_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("modle = 'x'", "modle: unknown key; known: bad_words, choice, continue, "),
+        ("modle = 'x'", "modle: unknown key; known: attach, bad_words, choice, continue, "),
         ("max_tokens = '9'", "max_tokens: '9' is not an integer"),
         ("max_tokens = 9.0", "max_tokens: 9.0 is not an integer"),
         ("max_tokens = true", "max_tokens: True is not an integer"),
