@@ -149,9 +149,10 @@ def resolve(ctx: click.Context, values: dict[str, Any]) -> ChatSettings:
         if (source := ctx.get_parameter_source(name)) is not None
     }
     answer = take_answer(values, nearness)
-    given = {name: not values.pop(f"no_{name}") for name in ("color", "history", "log")}
+    for name in ("color", "history", "log"):
+        values[name] = not values.pop(f"no_{name}")
     return ChatSettings(
-        database=take_database(values), answer=answer, **take_engine(values), **given, **values
+        database=take_database(values), answer=answer, **take_engine(values), **values
     )
 
 

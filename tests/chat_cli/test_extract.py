@@ -1,0 +1,61 @@
+"""`--extract`: the first code block alone, and a failure if there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from radixchat.chat_cli.exit_codes import ERROR, OK
+from radixchat.chat_cli.extract import CodeOutput
+from radixchat.chat_cli.render import TextOutput
+from radixchat.server.protocol import ErrorInfo, ResponseDone
+from radixchat.tests.chat_cli.consoles import Recording, console, notes
+from radixchat.tests.chat_cli.turns import turn
+
+CODE = "Here:\n\n```py\nprint(1)\n```\n\nOr:\n\n```py\nprint(2)\n```\n"
+
+
+def shown(done: ResponseDone, *, terminal: bool = False) -> tuple[str, str, int]:
+    """Standard output, standard error and the exit code after one answer, in two deltas."""
+    stream = Recording(terminal=terminal)
+    speaker, errors = notes()
+    beside = TextOutput(console(stream), speaker)
+    output = CodeOutput(stream, beside, speaker, to_terminal=terminal)
+    answer = output.begin()
+    answer.feed(done.output_text[:9])
+    answer.tick()
+    assert not answer.is_closed
+    assert not output.is_drawing
+    answer.feed(done.output_text[9:])
+    answer.close()
+    answer.close()
+    assert answer.is_closed
+    output.conclude(done)
+    return stream.getvalue(), errors.getvalue(), output.exit_code
+
+
+def test_the_first_block_alone() -> None:
+    """Its lines and nothing else; the status line is beside it as ever."""
+    printed, said, code = shown(turn(text=CODE))
+    assert (printed, code) == ("print(1)\n", OK)
+    assert said.startswith("cached 812/840")
+
+
+def test_no_block() -> None:
+    """Nothing is printed, one sentence says why, and the run has failed."""
+    printed, said, code = shown(turn(text="No code today."))
+    assert (printed, code) == ("", ERROR)
+    assert "error: the answer has no code block" in said
+
+
+def test_a_failed_answer_has_one_error() -> None:
+    """What failed is told, not that it has no code besides."""
+    error = ErrorInfo("engine_failed", 500, "it stopped", {})
+    printed, said, code = shown(turn(text="", status="failed", error=error))
+    assert (printed, code) == ("", OK)
+    assert said.count("error: ") == 1
+
+
+@pytest.mark.parametrize(("terminal", "expected"), [(True, "␛[2J\n"), (False, "\x1b[2J\n")])
+def test_control_characters(terminal: bool, expected: str) -> None:
+    """A terminal gets them as pictures, a file as they are."""
+    assert shown(turn(text="```\n\x1b[2J\n```"), terminal=terminal)[0] == expected
