@@ -1,0 +1,107 @@
+"""The line at the bottom of the screen: who answers, how full the context is, how warm it is.
+
+Owns its words, and how they are shortened for a narrow terminal. Asking changes nothing, and
+fails never: an error leaves what was known before. Knows no terminal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from rich.cells import cell_len, set_cell_size
+
+from radixchat.chat_cli.client import ChatClient
+from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.server.protocol import RadixChatError
+
+PATIENCE_S = 2.0
+"""So long it is waited for a figure; a server that is lost is waited for elsewhere."""
+_GAUGE_CELLS = 8
+_MODEL_CELLS = 32
+_LEAST_MODEL_CELLS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """Of the next turn of a conversation; None: it is not made yet.
+
+    tokens: what it has of the context, n_ctx; cached: how many of these are in the cache. None:
+    nobody could tell.
+    """
+
+    model: str
+    n_ctx: int
+    conversation: str | None = None
+    tokens: int | None = None
+    cached: int | None = None
+
+    def line(self, width: int) -> str:
+        """What of it fits into so many cells; "" where nothing does."""
+        for context, warm in self._shortenings():
+            rest = [part for part in (context, warm) if part]
+            if not rest:
+                return _cut(neutral_line(self.model), width)
+            text = " · ".join(rest)
+            room = min(width - cell_len(text) - 3, _MODEL_CELLS)
+            if room >= _LEAST_MODEL_CELLS:
+                return f"{_cut(neutral_line(self.model), room)} · {text}"
+        for context, warm in self._shortenings()[-2:]:
+            text = " · ".join(part for part in (context, warm) if part)
+            if cell_len(text) <= width:
+                return text
+        return ""
+
+    def _shortenings(self) -> list[tuple[str, str]]:
+        """Context and warmth in words, the longest first."""
+        if self.tokens is None:
+            return [("", "")]
+        share = self.tokens / self.n_ctx
+        of = f"{self.tokens:,}/{self.n_ctx:,}"
+        long = f"context {_gauge(share)} {self.tokens:,} of {self.n_ctx:,} ({share:.0%})"
+        cached, fresh = self.cached or 0, self.tokens - (self.cached or 0)
+        state = self.state
+        if not state:
+            return [(long, ""), (of, "")]
+        word = "warm" if state == "warm" else f"{cached / self.tokens:.0%} warm"
+        if state == "cold":
+            word = "cold"
+        told = f"next turn {word}, {cached:,} cached and {fresh:,} to compute"
+        return [(long, told), (long, word), (f"{of} {share:.0%}", word), (of, word), (of, "")]
+
+    @property
+    def state(self) -> str:
+        """Of the next turn: "warm", "cold", "partly" or "", where there is nothing to be warm."""
+        if not self.tokens or self.cached is None:
+            return ""
+        # The last token is always computed: what comes out of it is what the cache has not.
+        if self.cached >= self.tokens - 1:
+            return "warm"
+        return "partly" if self.cached else "cold"
+
+
+async def warmth(
+    client: ChatClient, conversation: str | None, last: Warmth | None = None
+) -> Warmth:
+    """How warm the conversation is now; where that cannot be told, `last`, if it is of this one."""
+    now = Warmth(client.model_name, client.n_ctx, conversation)
+    if conversation is None:
+        return replace(now, tokens=0)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            report = await client.inspect(conversation=conversation)
+    except (RadixChatError, TimeoutError):
+        return last if last is not None and last.conversation == conversation else now
+    return replace(now, tokens=report.input_tokens, cached=report.cached_tokens)
+
+
+def _gauge(share: float) -> str:
+    """Begun cells are full, so that a little is not nothing."""
+    full = min(_GAUGE_CELLS, -int(-share * _GAUGE_CELLS // 1))
+    return "█" * full + "░" * (_GAUGE_CELLS - full)
+
+
+def _cut(text: str, cells: int) -> str:
+    if cell_len(text) <= cells:
+        return text
+    return set_cell_size(text, cells - 1).rstrip() + "…" if cells > 1 else ""
