@@ -34,8 +34,9 @@ from radixchat.server.protocol import (
 )
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.tests.chat_cli.flapping_proxy import flapping_proxy
-from radixchat.tests.server.sockets import Server, open_server, serve_sockets, settled, slowed
+from radixchat.tests.server.sockets import Server, open_server, serve_sockets, settled
 from radixchat.tests.server.test_tls import make_certificate
+from radixchat.tests.slow_steps import slowed
 
 QUICK = Backoff(first_s=0.01, most_s=0.05, patience_s=20)
 LONG = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=120, speculate=False)

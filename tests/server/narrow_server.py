@@ -1,6 +1,7 @@
 """A process of its own that serves over sockets with small buffers, for the tests of slow readers.
 
-The system takes megabytes for a reader who reads nothing, before anybody here would notice.
+The system takes megabytes for a reader who reads nothing, before anybody here would notice. Its
+engine is slowed, so that a token is an event on any machine: merged ones would fit in a buffer.
 
 narrow_server.py MODEL POOL_TOKENS    prints its address, and serves until it is killed
 """
@@ -21,8 +22,10 @@ from radixchat.server.local import LocalSettings
 from radixchat.server.serve import serve
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.tests.server.server_process import PATIENCE_S, ServerProcess
+from radixchat.tests.slow_steps import slowed
 
 SEND_BUFFER = 16 << 10
+STEP_S = 0.001
 
 
 def narrow(sockets: list[socket.socket]) -> list[socket.socket]:
@@ -57,7 +60,8 @@ def main(model: str, pool_tokens: str) -> None:
     settings = ServeSettings(port=0)
     local = LocalSettings(model=model, threads=1, pool_tokens=int(pool_tokens))
     sockets = narrow(bind(settings))
-    asyncio.run(serve(local, settings, sockets, lambda serving: print(serving.url, flush=True)))  # noqa: T201
+    with slowed(STEP_S):
+        asyncio.run(serve(local, settings, sockets, lambda serving: print(serving.url, flush=True)))  # noqa: T201
 
 
 if __name__ == "__main__":

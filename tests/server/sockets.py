@@ -8,20 +8,16 @@ import itertools
 import json
 import socket
 import threading
-import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
-from radixchat.engine.engine import Engine
-from radixchat.engine.request import TokenEvent
 from radixchat.server.app import app_of
 from radixchat.server.auth import SUBPROTOCOL
 from radixchat.server.edge import Edge
@@ -204,20 +200,6 @@ async def held(server: Server) -> AsyncIterator[None]:
     finally:
         release.set()
         await holding
-
-
-@contextlib.contextmanager
-def slowed(seconds: float) -> Iterator[None]:
-    """Every step of an engine takes so much longer."""
-    step = Engine.step
-
-    def slow_step(engine: Engine) -> list[TokenEvent]:
-        time.sleep(seconds)
-        return step(engine)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Engine, "step", slow_step)
-        yield
 
 
 async def settled(is_so: Callable[[], bool]) -> None:

@@ -11,7 +11,7 @@ from radixchat.server.local import LocalSettings
 from radixchat.server.response import LiveResponse
 from radixchat.server.service import ChatService
 from radixchat.tests.server.services import GREEDY, LONG, serve
-from radixchat.tests.server.sockets import slowed
+from radixchat.tests.slow_steps import slowed
 
 ENDLESS = replace(LONG, ignore_eos=True)  # a second, where each step takes 3 ms
 

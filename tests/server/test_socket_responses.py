@@ -15,9 +15,9 @@ from radixchat.tests.server.sockets import (
     held_to_its_numbers,
     serve_sockets,
     settled,
-    slowed,
     text_of,
 )
+from radixchat.tests.slow_steps import slowed
 
 ENDLESS = {"ignore_eos": True}
 

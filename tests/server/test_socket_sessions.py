@@ -10,9 +10,9 @@ from radixchat.tests.server.sockets import (
     Event,
     Server,
     serve_sockets,
-    slowed,
     text_of,
 )
+from radixchat.tests.slow_steps import slowed
 
 
 async def conversation(client: Client, *texts: str) -> str:

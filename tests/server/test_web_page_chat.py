@@ -19,7 +19,8 @@ from radixchat.server.heading import heading
 from radixchat.server.local import LocalSettings
 from radixchat.server.serve_settings import ServeSettings
 from radixchat.tests.server.browser import browse, idle, open_page, say, site_of
-from radixchat.tests.server.sockets import Server, open_server, slowed
+from radixchat.tests.server.sockets import Server, open_server
+from radixchat.tests.slow_steps import slowed
 from radixchat.tests.tiny_model import endless_model_directory
 
 STEP_S = 0.01  # so that there is a middle of an answer

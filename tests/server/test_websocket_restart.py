@@ -18,10 +18,10 @@ from radixchat.tests.server.sockets import (
     Server,
     held_to_its_numbers,
     open_server,
-    slowed,
     socket_url,
     text_of,
 )
+from radixchat.tests.slow_steps import slowed
 from radixchat.tests.tiny_model import endless_model_directory, tiny_model_directory
 
 CONTINUE = {"x": {"continue": True}}

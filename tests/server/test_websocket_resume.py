@@ -19,9 +19,9 @@ from radixchat.tests.server.sockets import (
     held_to_its_numbers,
     serve_sockets,
     settled,
-    slowed,
     text_of,
 )
+from radixchat.tests.slow_steps import slowed
 
 LONG: dict[str, Any] = {"max_output_tokens": 120, "x": {"seed": 7, "ignore_eos": True}}
 PROMPT = "a question of some length, so that its prompt takes more than one step to compute " * 3

@@ -26,13 +26,14 @@ from radixchat.tests.server.sockets import (
     held_to_its_numbers,
     open_server,
     settled,
-    slowed,
     socket_url,
     text_of,
 )
+from radixchat.tests.slow_steps import slowed
 from radixchat.tests.tiny_model import endless_model_directory
 
 MEBIBYTE = 1 << 20
+STALLED_S = Limits().stalled_seconds
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +78,12 @@ def test_a_stalled_reader_is_cut_and_comes_back(endless: Path, tmp_path: Path) -
             response = await live.begin(max_output_tokens=1500, x={"ignore_eos": True})
             resumed = await client.ask("response.resume", response_id=response)
             assert resumed["mode"] == "replay"
-            whole = text_of(await live.end(response))
-            held_to_its_numbers(live.seen, response)
+            reading = asyncio.create_task(live.end(response))
             await settled(lambda: server.edge.metrics.slow_consumers == 1)
+            # At once: whoever does not answer the close frame in time is cut off, and has 1006.
             assert await how_it_ended(client) == 1013
+            whole = text_of(await reading)
+            held_to_its_numbers(live.seen, response)
             seen = [e for e in client.seen if "sequence_number" in e]
             assert seen[-1]["type"] not in TERMINAL, "it was cut in the middle"
             reader = InterruptedReader(server, {}, [], response, seen[-1]["sequence_number"])
@@ -146,12 +149,13 @@ async def _fifty_and_ten(process: ServerProcess) -> None:
         read = await asyncio.gather(*(_read(client, response) for client in live))
         whole, gaps = read[0][0], [gap for _, gap in read]
         assert [text for text, _ in read] == [whole] * 10
-        assert max(gaps) < 3, "nobody waited for those who do not read"
+        assert max(gaps) < 0.9 * STALLED_S, "nobody waited for those who do not read"
         await settled(lambda: slow_consumers(process) == 50)
         grown = memory(process, "VmHWM") - before
         assert grown < 64 * MEBIBYTE, f"grown by {grown / MEBIBYTE:.1f} MiB"
         codes = await asyncio.gather(*(how_it_ended(client) for client in fifty))
-        assert codes == [1013] * 50
+        # 1013 was sent to each. One cut long ago finds a connection that waited for it in vain.
+        assert set(codes) <= {1013, 1006}
         for client in fifty:
             seen = [e for e in client.seen if "sequence_number" in e]
             reader = InterruptedReader(server, {}, [], response, seen[-1]["sequence_number"])
