@@ -8,27 +8,34 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.control_characters import neutral_in_place, neutral_line
 
 _PLAIN = Style()
 _DIM = Style(dim=True)
 _ERROR = Style(color="red")
+_HEADING = Style(bold=True)
 
 
 class Notes:
-    """Writes to a console on standard error; every text is neutralised first."""
+    """Writes to a console on standard error; every text is neutralised first.
 
-    def __init__(self, console: Console) -> None:
+    quiet: only what a command was asked to show (`table`, `styled`), and errors.
+    """
+
+    def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console = console
+        self._quiet = quiet
         self._passing: Text | None = None
 
     def note(self, text: str) -> None:
         """Something worth knowing."""
-        self._line(f"note: {neutral_line(text)}", _DIM)
+        if not self._quiet:
+            self._line(f"note: {neutral_line(text)}", _DIM)
 
     def error(self, text: str) -> None:
         """Something did not work."""
@@ -36,18 +43,34 @@ class Notes:
 
     def aside(self, text: str) -> None:
         """A dim line: the status of an answer, a hint."""
-        self._line(neutral_line(text), _DIM)
+        if not self._quiet:
+            self._line(neutral_line(text), _DIM)
 
     def table(self, rows: Mapping[str, str]) -> None:
         """Names and values, aligned."""
-        width = max(map(len, rows), default=0)
-        for name, value in rows.items():
-            self._line(f"{neutral_line(name):<{width}}  {neutral_line(value)}", _PLAIN)
+        named = [(neutral_line(name), neutral_line(value)) for name, value in rows.items()]
+        width = max((cell_len(name) for name, _ in named), default=0)
+        for name, value in named:
+            self._line(f"{set_cell_size(name, width)}  {value}", _PLAIN)
+
+    def styled(self, text: Text) -> None:
+        """A text of one or more lines with styles of its own; on a pipe it has none.
+
+        What others wrote in it is made harmless; names and titles go through `neutral_line` first.
+        """
+        shown = text.copy()
+        shown.plain = neutral_in_place(shown.plain)
+        self._print(shown)
+
+    def heading(self, text: str) -> None:
+        """What the next answer is, where there are several: "answer 2 of 3"."""
+        if not self._quiet:
+            self._line(f"── {neutral_line(text)} ──", _HEADING)
 
     @contextlib.contextmanager
     def during(self, text: str) -> Iterator[None]:
         """Show a line while the block runs, where it can be taken back; nowhere else."""
-        if not self._console.is_terminal or self._console.is_dumb_terminal:
+        if self._quiet or not self._console.is_terminal or self._console.is_dumb_terminal:
             yield
             return
         self._show_passing(Text(neutral_line(text), _DIM))
@@ -58,13 +81,16 @@ class Notes:
             self._passing = None
 
     def _line(self, text: str, style: Style) -> None:
+        self._print(Text(text, style))
+
+    def _print(self, text: Text) -> None:
         # Whoever reads the lines from a file wants them whole, and the width of a dumb terminal is
         # not known; elsewhere the terminal would cut them in the middle of words.
         passing = self._passing
         if passing is not None:
             self._erase()
         wraps = self._console.file.isatty() and not self._console.is_dumb_terminal
-        self._console.print(Text(text, style), soft_wrap=not wraps)
+        self._console.print(text, soft_wrap=not wraps)
         if passing is not None:
             self._show_passing(passing)
 

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixchat.chat_cli.control_characters import neutral_line, neutralise
+from radixchat.chat_cli.control_characters import (
+    neutral_in_place,
+    neutral_line,
+    neutralise,
+    without_controls,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,13 +28,19 @@ from radixchat.chat_cli.control_characters import neutral_line, neutralise
 )
 def test_attacks(attack: str) -> None:
     """Escape sequences, C1 forms of them, overwriting and backspacing lose their effect."""
-    text = neutralise(attack)
-    assert all(c in "\n\t" or c.isprintable() for c in text)
+    for text in (neutralise(attack), without_controls(attack), neutral_in_place(attack)):
+        assert all(c in "\n\t" or c.isprintable() for c in text)
+    assert neutral_line(attack).isprintable()
 
 
 @given(st.text())
 def test_any_text(text: str) -> None:
     """No C0 but newline and tab, no DEL, no C1; applied again, or in pieces, it is the same."""
+    assert len(neutral_in_place(text)) == len(text)
+    assert neutral_in_place(text).replace("\u240d", "") == neutralise(text).replace("\u240d", "")
+    assert without_controls(text).replace("\u2028", "\n").replace("\u2029", "\n") == neutralise(
+        text
+    )
     result = neutralise(text)
     assert not any((ord(c) < 32 and c not in "\n\t") or 127 <= ord(c) < 160 for c in result)
     assert neutralise(result) == result
@@ -50,4 +61,26 @@ def test_visible() -> None:
 
 def test_one_line() -> None:
     """A title or an error cannot make lines of its own."""
-    assert neutral_line("a\nb\u2028c\r\nd") == "a b c d"
+    assert neutral_line("a\nb\u2028c\r\nd\te") == "a b c d e"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("invoice_\u202etxt.exe", "invoice_\ufffdtxt.exe"),
+        ("a\u2066b\u2069", "a\ufffdb\ufffd"),
+        ("pay\u200bpal\u2060\ufeff\u00ad", "pay\ufffdpal\ufffd\ufffd\ufffd"),
+        ("\u3164\uffa0", "\ufffd\ufffd"),
+        ("ok\U000e0068\U000e0069", "ok"),
+    ],
+)
+def test_what_fools_the_reader_of_a_name(name: str, shown: str) -> None:
+    """What reorders the words beside it, or cannot be seen, is shown or gone in one line."""
+    assert neutral_line(name) == shown
+    assert neutralise(name) == name
+
+
+@pytest.mark.parametrize("name", ["שלום עולם", "می\u200cخواهم", "👩‍👩‍👧 ❤️", "مرحبا\u200f!", "é"])
+def test_ordinary_names(name: str) -> None:
+    """Names in Hebrew, Arabic, Persian and emoji stay as they are."""
+    assert neutral_line(name) == name

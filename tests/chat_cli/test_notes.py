@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from rich.text import Text
 
 from radixchat.chat_cli.notes import Notes
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
@@ -87,3 +88,38 @@ def test_a_note_during_a_passing_line_takes_its_place() -> None:
         speaker.note("compiling")
     text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
     assert text == "loading\r\x1b[Knote: compiling\nloading\r\x1b[K"
+
+
+def test_styled() -> None:
+    """Lines with styles: plain on a pipe; on a terminal styled, and no escape of others works."""
+    text = Text.assemble(("hot", "bold"), " \x1b[2Jx\u202e\n", ("cold\r", "dim"))
+    speaker, pipe = notes()
+    speaker.styled(text)
+    assert pipe.getvalue() == "hot ␛[2Jx\u202e\ncold\n"
+    stream = Recording(terminal=True)
+    Notes(console(stream)).styled(text)
+    assert stream.getvalue() == "\x1b[1mhot\x1b[0m ␛[2Jx\u202e\n\x1b[2mcold\x1b[0m\n"
+
+
+def test_heading() -> None:
+    """Which of several answers comes, on a line of its own."""
+    speaker, stream = notes()
+    speaker.heading("answer 2 of 3\n")
+    assert stream.getvalue() == "── answer 2 of 3  ──\n"
+
+
+def test_quiet() -> None:
+    """Only errors are said, and what a command was asked to show."""
+    stream = Recording(terminal=True)
+    speaker = Notes(console(stream), quiet=True)
+    speaker.note("note")
+    speaker.aside("aside")
+    speaker.heading("heading")
+    with speaker.during("loading"):
+        pass
+    assert stream.getvalue() == ""
+    speaker.table({"a": "1"})
+    speaker.styled(Text("tree"))
+    assert stream.getvalue() == "a  1\ntree\n"
+    speaker.error("bad")
+    assert "error: bad" in stream.getvalue()
