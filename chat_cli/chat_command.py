@@ -22,10 +22,9 @@ from radixchat.chat_cli.engine_flags import (
 )
 from radixchat.chat_cli.exit_codes import help_epilog
 from radixchat.chat_cli.flag import option, options
-from radixchat.chat_cli.server_address import shown_url
+from radixchat.chat_cli.server_flags import server_flags, take_server
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.chat_cli.value_types import Text
-from radixchat.server.protocol import ConfigError
 
 _HELP = """Chat with a model in this process, or at a server.
 
@@ -69,18 +68,7 @@ _CONVERSATION = options(
     option("--no-history", is_flag=True, help="Neither read nor keep what is typed at the prompt."),
     database_flag,
 )
-_SERVER = options(
-    option(
-        "--url",
-        metavar="URL",
-        help="Chat with the server there: ws://HOST:PORT, https://HOST.",
-    ),
-    option(
-        "--key",
-        metavar="KEY",
-        help="The server's key; as RADIXCHAT_KEY no list of processes shows it.",
-    ),
-)
+_SERVER = server_flags("Chat with the server there: ws://HOST:PORT, https://HOST.")
 _OUTPUT = options(
     option("--json", is_flag=True, help="One JSON object per turn."),
     option("--ids", is_flag=True, help="With --json: the exact token ids too."),
@@ -142,7 +130,8 @@ def resolve(ctx: click.Context, values: dict[str, Any]) -> ChatSettings:
         if ctx.get_parameter_source("extract") is ParameterSource.COMMANDLINE:
             raise click.UsageError("--extract is of one answer: give the question as WORDS, or -")
         values["extract"] = False
-    _take_server(ctx, values)
+    local = (*ENGINE_NAMES, "no_cache", "database")
+    take_server(ctx, values, local, "an engine in this process")
     nearness = {
         name: _NEARNESS.index(source)
         for name in values
@@ -171,26 +160,6 @@ def _take_nearer(
         raise click.UsageError(complaint)
     farther = second if nearness[0] < nearness[1] else first
     values[farther] = None if isinstance(values[farther], str) else False
-
-
-def _take_server(ctx: click.Context, values: dict[str, Any]) -> None:
-    """Leave --url and --key as they count. Raises click.UsageError."""
-    values["url"], values["key"] = values["url"] or None, values["key"] or None
-    if values["url"] is None:
-        if ctx.get_parameter_source("key") is ParameterSource.COMMANDLINE:
-            raise click.UsageError("--key is for a server; give its --url too")
-        return
-    try:
-        url = shown_url(values["url"])
-    except ConfigError as error:
-        raise click.UsageError(str(error)) from error
-    for name in (*ENGINE_NAMES, "no_cache", "database"):
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            param = next(p for p in ctx.command.params if p.name == name)
-            flag = (param.secondary_opts if values[name] is False else param.opts)[-1]
-            raise click.UsageError(
-                f"{flag} is for an engine in this process; {url} has its own (--url '' is without)"
-            )
 
 
 _FORGOTTEN = "is stored, and --no-log is for a conversation that is forgotten"
