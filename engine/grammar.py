@@ -98,6 +98,15 @@ class Grammar:
             self.finished = not self._place.copy().mask().any()
         return False
 
+    def can_begin_with(self, tokens: Sequence[int]) -> bool:
+        """Whether an answer that begins so may have these tokens next, and goes on after them."""
+        place = self.copy()
+        for token in tokens:
+            if place.finished or token in self._vocabulary.stop_ids:
+                return False
+            place.accept(token)
+        return not place.finished and place.dead_end() is None
+
     def dead_end(self) -> str | None:
         """Why nothing may follow, neither text nor the end; None where something may."""
         if self.finished:

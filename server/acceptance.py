@@ -23,7 +23,15 @@ from radixchat.engine.errors import ConversationLocked, InvalidRequest
 from radixchat.engine.hint import Supersede
 from radixchat.engine.request import Request
 from radixchat.server.answer_record import AnswerRecord
-from radixchat.server.asks import ON_BUSY, AnotherAnswer, Ask, EditedTurn, EventKey, NewTurn
+from radixchat.server.asks import (
+    ON_BUSY,
+    AnotherAnswer,
+    Ask,
+    EditedTurn,
+    EventKey,
+    LongerAnswer,
+    NewTurn,
+)
 from radixchat.server.cache_view import CacheView
 from radixchat.server.conversation import Conversation, chat_messages
 from radixchat.server.explanation import PromptExplainer
@@ -35,8 +43,9 @@ from radixchat.server.response_events import NUM_CLOSING
 from radixchat.server.response_log import ResponseLog
 from radixchat.server.rows import BegunResponse, ResponseRow
 from radixchat.server.truncation import prompt_limit
-from radixchat.server.turn import Turn, another_answer, next_turn
+from radixchat.server.turn import Turn, another_answer, longer_answer, next_turn
 from radixchat.server.turn_place import TurnPlace, find_place
+from radixchat.server.unfinished_answer import check_begun
 
 if TYPE_CHECKING:
     from radixchat.server.host import ChatHost
@@ -164,8 +173,9 @@ class Acceptance:
         find = functools.partial(find_place, kept=terms.store, warms=not terms.generate)
         place = await host.database(find, host.store, self._principal, ask)
         try:
-            turn = await asyncio.to_thread(self._turn, place, answer_terms.options, terms)
-            host.plan.validate_prompt(len(turn.prompt_ids))
+            turn = await asyncio.to_thread(self._turn, place, answer_terms, terms)
+            host.plan.validate_prompt(len(turn.prompt_ids) + len(turn.begun))
+            answer_terms = answer_terms.after(len(turn.begun))
             host.require_accepting()
         except BaseException:
             await self._give_up(place)
@@ -198,9 +208,13 @@ class Acceptance:
             )
             await self._host.database(delete, place.path.id)
 
-    def _turn(self, place: TurnPlace, options: ResponseOptions, terms: Terms) -> Turn:
+    def _turn(self, place: TurnPlace, answer_terms: AnswerTerms, terms: Terms) -> Turn:
         """What is stored and computed; slow for long texts."""
-        prompts, path = self._host.prompts, place.whole
+        prompts, path, options = self._host.prompts, place.whole, answer_terms.options
+        if place.begun is not None:
+            turn = longer_answer(prompts, path, place.begun)
+            check_begun(turn.begun, answer_terms, self._host.tokenizer)
+            return turn
         # Before it is encoded, which takes seconds for megabytes.
         least = self._host.tokenizer.least_tokens(place.text or "")
         self._host.plan.validate_prompt(least, at_least=True)
@@ -261,7 +275,9 @@ class Acceptance:
         )
         request = self._request(answer_terms, turn.prompt_ids, conversation, left)
         request.wants_progress = terms.report
-        return self._run(ResponseLog(created), request, turn, terms, accepted_at=accepted_at)
+        text = request.resume(turn.begun) if turn.begun else ""
+        log = ResponseLog(created, text)
+        return self._run(log, request, turn, terms, text, accepted_at)
 
     def _request(
         self,
@@ -318,7 +334,7 @@ class Acceptance:
         Returns that path, if there is such a branch.
         """
         left = self._host.prompts.stored_ids(turn.path) or ()
-        start = common_prefix(left, turn.prompt_ids)
+        start = common_prefix(left, turn.prompt_ids + turn.begun)
         if start == len(left):
             return []
         self._host.engine.hint(Supersede(left, start, turn.path.id, self._namespace))
@@ -342,6 +358,8 @@ def _conversation_of(ask: Ask) -> str | None:
         case EditedTurn(conversation=conversation):
             return conversation
         case AnotherAnswer(conversation=conversation):
+            return conversation
+        case LongerAnswer(conversation=conversation):
             return conversation
         case _:
             return ask.conversation

@@ -46,7 +46,8 @@ class AnswerRecord:
         self._has_output = has_output
         self._text = [text] if text else []
         self._sampled: list[int] = request.tokens[request.num_prompt :]
-        self._num_first = 0  # tokens of the first step: with a draft that was right, several
+        # Tokens up to the first step, and of it: with a draft that was right, several.
+        self._num_first = request.num_resumed
         self._kept = (0, 0)  # tokens and characters of the text that are wholly shown
         if request.text is not None:
             self._kept = (request.text.num_kept, request.text.num_kept_characters)

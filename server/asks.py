@@ -60,10 +60,20 @@ class AnotherAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class LongerAnswer:
+    """To go on with a conversation's last answer, which was cut short.
+
+    It becomes another answer that begins with that one; the short one stays in the tree.
+    """
+
+    conversation: str
+
+
+@dataclass(frozen=True, slots=True)
 class EventKey:
     """A client's own name for what it asks; sent again within 24 hours it is the same response."""
 
     event_id: str
 
 
-Ask = NewTurn | EditedTurn | AnotherAnswer
+Ask = NewTurn | EditedTurn | AnotherAnswer | LongerAnswer

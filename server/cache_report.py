@@ -5,11 +5,14 @@ Knows how a prompt is laid out and how much of it was found; no cache and no res
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
+from dataclasses import replace
 
 from radixchat.server.conversation import Conversation
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import CacheReport, CacheSegment
+from radixchat.server.token_texts import TokenTexts
 
 MEMORY, COMPUTED = "memory", "computed"
 
@@ -20,13 +23,14 @@ def cache_report(
     prompt_ids: Sequence[int],
     cached: int,
     response: str | None = None,
+    texts: TokenTexts | None = None,
 ) -> CacheReport:
     """Of a prompt that answers the end of `asked`, whose first `cached` tokens were found; or of
     that path itself, if it ends with an answer.
 
     A segment lies in one message's share and has one state. Slow for long texts: a part that was
     rendered as a whole is rendered again to find the borders; where that does not tell, the
-    message is None.
+    message is None. texts: to have each segment's text, too.
     """
     total = len(prompt_ids)
     borders: list[tuple[int, str | None]] = [(0, None)]
@@ -44,4 +48,18 @@ def cache_report(
         for first, last, state in ((start, middle, MEMORY), (middle, end, COMPUTED)):
             if first < last:
                 segments.append(CacheSegment(first, last, state, message))
+    if texts is not None:
+        segments = _with_texts(segments, prompt_ids, texts)
     return CacheReport(response, total, cached, tuple(segments))
+
+
+def _with_texts(
+    segments: Sequence[CacheSegment], prompt_ids: Sequence[int], texts: TokenTexts
+) -> list[CacheSegment]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    found: list[CacheSegment] = []
+    for segment in segments:
+        shown = b"".join(map(texts.shown, prompt_ids[segment.start : segment.end]))
+        text = decoder.decode(shown, final=segment is segments[-1])
+        found.append(replace(segment, text=text))
+    return found

@@ -6,7 +6,9 @@ Asks the engine between two of its steps; only a draft changes anything. Knows n
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from radixchat.engine.common_prefix import common_prefix
@@ -16,15 +18,20 @@ from radixchat.engine.sampling_params import SamplingParams
 from radixchat.server.cache_report import cache_report
 from radixchat.server.conversation import Conversation, chat_messages
 from radixchat.server.draft import Draft, certain_tokens
-from radixchat.server.message import check_text
-from radixchat.server.protocol import CacheNode, CacheReport, CacheTree
+from radixchat.server.message import Message, check_text
+from radixchat.server.protocol import CacheNode, CacheReport, CacheTree, TreeMessage
 from radixchat.server.response_options import MAX_PRIORITY
+from radixchat.server.token_texts import TokenTexts
+from radixchat.server.tree_warmth import branches, cached_tokens
 
 if TYPE_CHECKING:
+    from radixchat.engine.engine import Engine
     from radixchat.server.host import ChatHost
 
 # As many nodes as a person can make out, and a page can draw.
 MAX_NODES = 500
+# Of a conversation's tree, looked up between two steps of the engine.
+BRANCHES_AT_ONCE = 16
 # After everything that anybody asks for.
 DRAFT_PRIORITY = -MAX_PRIORITY - 1
 
@@ -37,13 +44,47 @@ class CacheView:
         self._namespace = namespace
         self._drafts: dict[str, Draft] = {}  # the last of each conversation
 
-    async def inspect(self, path: Conversation, text: str) -> CacheReport:
-        """Of the prompt that `text` after the path would be; without text, of the path itself."""
-        asked, prompt = await asyncio.to_thread(self._prompt, path, text)
+    async def inspect(
+        self, path: Conversation, text: str, turn: int | None = None, *, texts: bool = False
+    ) -> CacheReport:
+        """Of the prompt that `text` after the path would be; without text, of the path itself.
+
+        turn: of the prompt that ends with that turn instead, as `text`, or without that as it is.
+        texts: with each segment's text.
+        """
+        asked, prompt = await asyncio.to_thread(self._prompt, path, text, turn)
         namespace = self._namespace
         match = await self._host.engine.ask(lambda engine: engine.cache.match(prompt, namespace))
         cached = min(match.length, max(len(prompt) - 1, 0))
-        return await asyncio.to_thread(cache_report, self._host.prompts, asked, prompt, cached)
+        named = TokenTexts(self._host.tokenizer) if texts else None
+        report = await asyncio.to_thread(
+            cache_report, self._host.prompts, asked, prompt, cached, texts=named
+        )
+        computing_ms = self._host.prefill_rate.predict(len(prompt) - cached)
+        return replace(report, computing_ms=computing_ms)
+
+    async def warm(
+        self, tree: Sequence[TreeMessage], messages: Sequence[Message]
+    ) -> list[TreeMessage]:
+        """The tree with each message's tokens, and how many of them are cached."""
+        found: dict[str, tuple[int, int]] = {}
+        all_branches = await asyncio.to_thread(branches, messages, self._host.prompts)
+        for start in range(0, len(all_branches), BRANCHES_AT_ONCE):
+            some = all_branches[start : start + BRANCHES_AT_ONCE]
+            prompts = [branch.token_ids for branch in some]
+            lengths = await self._host.engine.ask(functools.partial(self._lengths, prompts))
+            for branch, length in zip(some, lengths, strict=True):
+                found |= cached_tokens(branch, length)
+        nothing = (None, None)
+        return [
+            replace(message, tokens=tokens, cached=cached)
+            for message in tree
+            for tokens, cached in (found.get(message.id, nothing),)
+        ]
+
+    def _lengths(self, prompts: Sequence[Sequence[int]], engine: Engine) -> list[int]:
+        """How much of each prompt is cached."""
+        return [engine.cache.match(prompt, self._namespace).length for prompt in prompts]
 
     async def tree(self, path: Conversation | None) -> CacheTree:
         """The nodes of the namespace; those of the path are marked."""
@@ -119,9 +160,14 @@ class CacheView:
         if start < len(draft.tokens):
             self._host.engine.hint(Purge(draft.tokens, conversation, self._namespace, start))
 
-    def _prompt(self, path: Conversation, text: str) -> tuple[Conversation, tuple[int, ...]]:
+    def _prompt(
+        self, path: Conversation, text: str, turn: int | None
+    ) -> tuple[Conversation, tuple[int, ...]]:
         prompts = self._host.prompts
         self._check(text)
+        if turn is not None:
+            text = text if text.strip() else path.user_message(turn).text
+            path = path.before_turn(turn)
         if text.strip():
             said = prompts.user_turn(path, text)
             return path.said(said.message, prompts.render_hash), said.prompt_ids

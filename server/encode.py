@@ -245,6 +245,8 @@ def cache_event(report: CacheReport, *, lane: str | None = None) -> ResponseCach
 def segments(report: CacheReport) -> tuple[SegmentObject, ...]:
     """The spans of a prompt, by where they came from."""
     return tuple(
-        SegmentObject(from_=part.start, to=part.end, state=part.state, message=part.message)
+        SegmentObject(
+            from_=part.start, to=part.end, state=part.state, message=part.message, text=part.text
+        )
         for part in report.segments
     )

@@ -43,7 +43,6 @@ from radixchat.server.response_events import (
 from radixchat.server.response_object import response_of_item
 from radixchat.server.response_options import ResponseOptions
 from radixchat.server.response_usage import ResponseTimings, ResponseUsage
-from radixchat.server.views import MessageView
 
 Fields = Mapping[str, Any]
 
@@ -93,8 +92,9 @@ def error_of(event: Fields) -> RadixChatError:
     retry_after_ms = wait if isinstance(wait, int) else 0
     match code:
         case "context_length_exceeded" if isinstance(error.get("n_prompt_tokens"), int):
-            limit = error.get("max_prompt_tokens", 0)
-            return PromptTooLong(error["n_prompt_tokens"], limit, str(error.get("limited_by")))
+            limit, by = error.get("max_prompt_tokens", 0), str(error.get("limited_by"))
+            at_least = " at least " in message
+            return PromptTooLong(error["n_prompt_tokens"], limit, by, at_least=at_least)
         case "conversation_locked":
             return ConversationLocked(message, retry_after_ms)
         case "rate_limit_exceeded":
@@ -124,19 +124,6 @@ _ERRORS: dict[str, type[RadixChatError]] = {
     "invalid_configuration": ConfigError,
     "store_error": StoreError,
 }
-
-
-def message_views(event: Fields) -> list[MessageView]:
-    """The messages of `session.retrieved`. Raises ProtocolError."""
-    return [message_view(message) for message in event.get("messages", ())]
-
-
-def message_view(message: Fields) -> MessageView:
-    """A message on a path. Raises ProtocolError."""
-    try:
-        return MessageView(message["id"], message["role"], message["text"], message["status"])
-    except (KeyError, TypeError) as error:
-        raise ProtocolError(f"a message that cannot be read: {error!r}") from error
 
 
 def _created(event: Fields) -> ResponseCreated:
@@ -180,13 +167,20 @@ def _progress(event: Fields) -> PrefillProgress:
 
 
 def _cache(event: Fields) -> CacheReport:
-    return cache_report(event, event["response_id"])
+    return _report(event, event["response_id"])
 
 
-def cache_report(event: Fields, response: str | None) -> CacheReport:
-    """Where a prompt's tokens come from, of `response.cache` or `cache.inspected`."""
+def cache_report(event: Fields) -> CacheReport:
+    """What `cache.inspected` tells of a prompt. Raises ProtocolError."""
+    try:
+        return _report(event, None)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ProtocolError(f"a cache report that cannot be read: {error!r}") from error
+
+
+def _report(event: Fields, response: str | None) -> CacheReport:
     segments = tuple(
-        CacheSegment(part["from"], part["to"], part["state"], part["message"])
+        CacheSegment(part["from"], part["to"], part["state"], part["message"], part.get("text"))
         for part in event["segments"]
     )
     divergence = event["divergence"]
@@ -196,6 +190,7 @@ def cache_report(event: Fields, response: str | None) -> CacheReport:
         cached_tokens=event["cached_tokens"],
         segments=segments,
         divergence=None if divergence is None else _miss(divergence),
+        computing_ms=event.get("computing_ms"),
     )
 
 

@@ -31,6 +31,7 @@ from radixchat.server.conversation_line import ConversationLines
 from radixchat.server.message import Answer
 from radixchat.server.observer import Observer
 from radixchat.server.option_reader import OptionReader
+from radixchat.server.prefill_rate import PrefillRate
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import ResponseDone
 from radixchat.server.response import LiveResponse
@@ -69,8 +70,12 @@ class ChatHost:
         model_name: str,
         notices: tuple[str, ...],
         namespace_of: Callable[[str], bytes],
+        closes_store: bool = True,
     ) -> None:
-        """namespace_of: the root of a principal's KV, which no client can choose."""
+        """namespace_of: the root of a principal's KV, which no client can choose.
+
+        closes_store: the store, and its thread, end with this; otherwise somebody goes on with it.
+        """
         self.model_name = model_name
         self.n_ctx = plan.max_tokens
         self.notices = notices
@@ -85,12 +90,14 @@ class ChatHost:
         self.disconnect_grace_s = 30.0
         self.began = time.time()
         self.observers: list[Observer] = []
+        self.prefill_rate = PrefillRate()
         self.request_ids = itertools.count()
         self.running: dict[str, LiveResponse] = {}
         self.beginning: set[asyncio.Task[object]] = set()
         self.lines = ConversationLines(self._running_in)
         self._ended: dict[str, LiveResponse] = {}
         self._database_thread = database_thread
+        self._closes_store = closes_store
         self.namespace_of = namespace_of
         self._services: dict[str, ChatService] = {}
         self._is_accepting = True
@@ -169,8 +176,9 @@ class ChatHost:
             return
         self._closing = True
         async with contextlib.AsyncExitStack() as stack:
-            stack.callback(self._database_thread.shutdown)
-            stack.push_async_callback(self.database, self.store.close)
+            if self._closes_store:
+                stack.callback(self._database_thread.shutdown)
+                stack.push_async_callback(self.database, self.store.close)
             stack.callback(self.options.close)
             stack.push_async_callback(self.engine.stop)
             await self._cancel_all(SHUTDOWN if self.is_draining else "interrupted")
@@ -207,6 +215,9 @@ class ChatHost:
             sequence=done.sequence,
         )
         await self.database(self.store.finish_response, done.response, outcome)
+        computed = done.usage.input_tokens - done.usage.cached_tokens
+        waited = done.timings.queue_ms or 0.0
+        self.prefill_rate.observe(computed, (done.timings.prompt_ms or 0.0) - waited)
 
     async def _cancel_all(self, reason: str) -> None:
         while self.beginning or self.running:

@@ -26,7 +26,7 @@ from radixchat.server.store_words import searchable_text
 APPLICATION_ID = 0x52584348
 
 # Kept in PRAGMA user_version; raised by one with each step below.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 MIGRATIONS = Migrations("radixchat")
 
@@ -175,6 +175,15 @@ def m004_principals(db: Database) -> None:
     )
     db.table("api_key").create_index(["digest"], unique=True)
     db.table("setting").create({"name": str, "value": bytes}, pk="name", not_null={"value"})
+
+
+@MIGRATIONS(name="m005_siblings")
+def m005_siblings(db: Database) -> None:
+    """conversation.sibling_of: the conversation that a response made beside another belongs to.
+
+    While it runs it has a conversation of its own, which then is gone.
+    """
+    db.table("conversation").add_column("sibling_of", str)
 
 
 def _add_columns(db: Database) -> None:

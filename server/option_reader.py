@@ -41,6 +41,16 @@ class AnswerTerms:
     grammar: Grammar | None
     deadline: float | None
 
+    def after(self, count: int) -> AnswerTerms:
+        """The terms of an answer that has so many tokens already, and is to have as many more."""
+        most = self.options.max_output_tokens
+        if not count or most is None:
+            return self
+        options = replace(self.options, max_output_tokens=most + count)
+        return replace(
+            self, options=options, sampling=replace(self.sampling, max_tokens=most + count)
+        )
+
     def request(
         self,
         id_: int,

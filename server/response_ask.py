@@ -21,12 +21,22 @@ from radixchat.server.api_error import (
     model_not_found,
     unsupported,
 )
-from radixchat.server.asks import AnotherAnswer, Ask, EditedTurn, EventKey, InputMessage, NewTurn
+from radixchat.server.asks import (
+    AnotherAnswer,
+    Ask,
+    EditedTurn,
+    EventKey,
+    InputMessage,
+    LongerAnswer,
+    NewTurn,
+)
 from radixchat.server.input_messages import input_messages
 from radixchat.server.response_options import ResponseFormat, ResponseOptions
 from radixchat.server.wire_client_events import (
+    AnswerMessage,
     RegenerateExtras,
     ResponseCreate,
+    ResponseExtend,
     ResponseRegenerate,
 )
 from radixchat.server.wire_input import (
@@ -93,28 +103,13 @@ def regenerate_to_ask(event: ResponseRegenerate) -> ResponseAsk:
     """Another answer as the service takes it. Raises ApiError as above."""
     if (event.response_id is None) == (event.conversation is None):
         raise invalid_value("response_id", "give one of response_id and conversation")
-    extras = event.x
-    return ResponseAsk(
-        ask=AnotherAnswer(conversation=event.conversation, response=event.response_id),
-        options=read_options(
-            extras,
-            max_output_tokens=event.max_output_tokens,
-            temperature=event.temperature,
-            top_p=event.top_p,
-            top_logprobs=event.top_logprobs,
-            truncation=event.truncation,
-            response_format=_wanted_format(event.text, extras),
-        ),
-        arguments=_arguments(
-            event.event_id,
-            None if extras is None else extras.on_busy,
-            event.metadata,
-            None if extras is None else extras.detach_s,
-        ),
-        n=event.n,
-        return_progress=bool(extras and extras.return_progress),
-        return_token_ids=bool(extras and extras.return_token_ids),
-    )
+    ask = AnotherAnswer(conversation=event.conversation, response=event.response_id)
+    return _answer_to_ask(ask, event, event.n)
+
+
+def extend_to_ask(event: ResponseExtend) -> ResponseAsk:
+    """A longer answer as the service takes it. Raises ApiError as above."""
+    return _answer_to_ask(LongerAnswer(event.conversation), event, 1)
 
 
 def read_options(extras: Sampling | None, **given: Any) -> ResponseOptions:
@@ -137,6 +132,31 @@ def read_logit_bias(biases: Mapping[str, float] | None) -> tuple[tuple[int, floa
         if not (token.isascii() and token.isdigit() and len(token) < 10):
             raise invalid_value("logit_bias", f"logit_bias has {token[:20]!r}; a key is a token id")
     return tuple((int(token), bias) for token, bias in biases.items())
+
+
+def _answer_to_ask(ask: Ask, event: AnswerMessage, n: int) -> ResponseAsk:
+    extras = event.x
+    return ResponseAsk(
+        ask=ask,
+        options=read_options(
+            extras,
+            max_output_tokens=event.max_output_tokens,
+            temperature=event.temperature,
+            top_p=event.top_p,
+            top_logprobs=event.top_logprobs,
+            truncation=event.truncation,
+            response_format=_wanted_format(event.text, extras),
+        ),
+        arguments=_arguments(
+            event.event_id,
+            None if extras is None else extras.on_busy,
+            event.metadata,
+            None if extras is None else extras.detach_s,
+        ),
+        n=n,
+        return_progress=bool(extras and extras.return_progress),
+        return_token_ids=bool(extras and extras.return_token_ids),
+    )
 
 
 def _refuse_unsupported(body: ResponseRequest, extras: Extras) -> None:

@@ -48,6 +48,12 @@ def find_passed(db: Database, conversation: str, principal: str) -> list[Message
     return [to_message(row) for row in found]
 
 
+def has_passed(db: Database, conversation: str, message: str) -> bool:
+    """Whether the conversation has been at that message."""
+    sql = f"{TREE} SELECT 1 FROM tree WHERE id = :message"
+    return bool(select(db, sql, conversation=conversation, message=message))
+
+
 def find_tree(
     db: Database, conversation: str, principal: str, tip: str | None
 ) -> list[TreeMessage]:

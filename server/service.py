@@ -9,33 +9,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.errors import ConversationLocked, ConversationNotFound
-from radixchat.engine.hint import Observe, Purge, Signal, Supersede
+from radixchat.engine.hint import Observe, Signal
 from radixchat.server.acceptance import Acceptance, Terms
-from radixchat.server.asks import AnotherAnswer, Ask, EditedTurn, EventKey, InputMessage, NewTurn
-from radixchat.server.cache_view import CacheView
+from radixchat.server.asks import (
+    AnotherAnswer,
+    Ask,
+    EditedTurn,
+    EventKey,
+    InputMessage,
+    LongerAnswer,
+    NewTurn,
+)
 from radixchat.server.conversation import Conversation
+from radixchat.server.conversation_service import ConversationService
 from radixchat.server.protocol import (
     CacheReport,
     CacheTree,
-    ConversationView,
-    MessageView,
     ResponseEvent,
     ResponseOptions,
-    SearchHit,
-    TreeMessage,
 )
 from radixchat.server.reopening import reopen
 from radixchat.server.response import NEVER, LiveResponse
-from radixchat.server.rows import IN_PROGRESS, NO_METADATA, ForgottenPath
+from radixchat.server.rows import IN_PROGRESS, NO_METADATA
 from radixchat.server.store_conversation import LOCKED_RETRY_MS
 from radixchat.server.stored_response import StoredResponse
-from radixchat.server.turn_place import load_path
 
 if TYPE_CHECKING:
     from radixchat.server.host import ChatHost
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 Response = LiveResponse | StoredResponse
 
 
-class ChatService:
+class ChatService(ConversationService):
     """Answers turns of one principal's stored conversations.
 
     Raises, all of it before anything is stored or computed: InvalidRequest (PromptTooLong with both
@@ -53,133 +55,12 @@ class ChatService:
 
     def __init__(self, host: ChatHost, principal: str, namespace: bytes) -> None:
         """namespace: the root under which the principal's KV is cached."""
-        self.principal = principal
+        super().__init__(host, principal, namespace)
         self.model_name = host.model_name
         self.n_ctx = host.n_ctx
         self.notices = host.notices
-        self.host = host
-        self._store = host.store
-        self.namespace = namespace
         self._continuing: dict[str, asyncio.Task[LiveResponse]] = {}
-        self._cache = CacheView(host, namespace)
         self._acceptance = Acceptance(host, principal, namespace, self._cache)
-
-    async def create_conversation(
-        self, system: str | None = None, title: str = "", metadata: Mapping[str, str] = NO_METADATA
-    ) -> str:
-        """A new, empty conversation; the system message, if any, heads it."""
-        return await self.host.database(
-            self._store.create_conversation,
-            principal=self.principal,
-            system=system,
-            title=title,
-            metadata=metadata,
-        )
-
-    async def conversation(self, conversation: str) -> ConversationView:
-        """What is known of it; what a killed process has left running in it has ended."""
-
-        def load() -> ConversationView:
-            self._store.settle(conversation)
-            return self._store.conversation(conversation, principal=self.principal).view()
-
-        return await self.host.database(load)
-
-    async def conversations(
-        self, limit: int = 20, after: str | None = None
-    ) -> list[ConversationView]:
-        """The last changed first; after: those that follow that one."""
-        rows = await self.host.database(
-            self._store.conversations, principal=self.principal, limit=limit, after=after
-        )
-        return [row.view() for row in rows]
-
-    async def latest_conversation(self) -> str | None:
-        """The conversation used last, in any process."""
-        return await self.host.database(self._store.latest, principal=self.principal)
-
-    async def resolve_conversation(self, id_or_prefix: str) -> str:
-        """The full id. Raises ConversationNotFound, saying whether none or several match."""
-        return await self.host.database(self._store.resolve, id_or_prefix, principal=self.principal)
-
-    async def update_conversation(
-        self,
-        conversation: str,
-        *,
-        title: str | None = None,
-        metadata: Mapping[str, str] | None = None,
-        tip: str | None = None,
-        expected_tip: str | None = None,
-    ) -> ConversationView:
-        """Change what is given. tip: the message, or response, to go on from: another branch.
-
-        expected_tip: where the tip is another than this, ConversationLocked is raised.
-        """
-        if tip is not None:
-            path = await self._path(conversation)
-            expected = path.tip if expected_tip is None else expected_tip
-            new = await self._message(tip)
-            await self._move(path, expected, new)
-        update = functools.partial(self._store.update_conversation, principal=self.principal)
-        row = await self.host.database(update, conversation, title=title, metadata=metadata)
-        return row.view()
-
-    async def delete_conversation(self, conversation: str) -> None:
-        """Its rows and what only it had in the cache. A turn that runs in it is cancelled first."""
-        running = (await self.conversation(conversation)).running
-        if running is not None and (live := self.host.live(running)) is not None:
-            await live.stop()
-        paths = await self.host.database(
-            self._store.delete_conversation, conversation, principal=self.principal
-        )
-        self._cache.drop_draft(conversation)
-        await self._purge(conversation, paths)
-
-    async def fork_conversation(
-        self, conversation: str, *, at: str | None = None, title: str = ""
-    ) -> ConversationView:
-        """Another conversation that goes on from the tip, or from a message or response `at`.
-
-        Nothing is copied.
-        """
-        row = await self.conversation(conversation)
-        tip = row.tip if at is None else await self._message(at)
-        fork = await self.host.database(
-            self._store.create_conversation, principal=self.principal, title=title, tip=tip
-        )
-        return await self.conversation(fork)
-
-    async def messages(self, conversation: str) -> list[MessageView]:
-        """The messages on the path to the tip, oldest first."""
-        path = await self._path(conversation)
-        return [MessageView(m.id, m.role, m.text, m.status) for m in path.messages]
-
-    async def tree(self, conversation: str) -> list[TreeMessage]:
-        """Every message that the conversation has passed, parents first."""
-        return await self.host.database(self._store.tree, conversation, principal=self.principal)
-
-    async def search(self, query: str, limit: int = 20) -> list[SearchHit]:
-        """Messages of listed conversations that have these words, the best first."""
-        return await self.host.database(
-            self._store.search, query, principal=self.principal, limit=limit
-        )
-
-    async def export(self, conversation: str, kind: str) -> str:
-        """The conversation as "json", all of its branches, or as "markdown", its path."""
-        return await self.host.database(
-            self._store.export, conversation, principal=self.principal, kind=kind
-        )
-
-    async def undo(self, conversation: str) -> MessageView:
-        """Take the last turn off the conversation; returns the user's message of it.
-
-        Nothing is erased: the messages stay in the tree. Raises InvalidRequest without a turn.
-        """
-        path = await self._path(conversation)
-        await self._move(path, path.tip, path.before_last_turn().tip)
-        undone = path.last_user
-        assert undone is not None
-        return MessageView(undone.id, undone.role, undone.text, undone.status)
 
     async def begin(
         self,
@@ -316,6 +197,21 @@ class ChatService:
         """Answer the last user message again; otherwise as send. The old answer stays."""
         return self._respond(AnotherAnswer(conversation), options)
 
+    def sibling(self, response: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
+        """Another answer beside a response's, while that may still run; otherwise as send.
+
+        No conversation moves to it.
+        """
+        return self._respond(AnotherAnswer(response=response), options)
+
+    def extend(self, conversation: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
+        """Go on with the last answer, which was cut short; otherwise as send.
+
+        The first delta is what there was; max_output_tokens counts what is new. The short answer
+        stays in the tree. Raises InvalidRequest where there is no such answer.
+        """
+        return self._respond(LongerAnswer(conversation), options)
+
     async def close_conversation(self, conversation: str) -> None:
         """Nobody is about to go on with it: its cached tokens may make room for others' first."""
         self.observe(conversation, Signal.CLOSED)
@@ -324,12 +220,23 @@ class ChatService:
         """Tell the cache what is heard of whoever has the conversation."""
         self.host.engine.hint(Observe(conversation, signal))
 
-    async def inspect(self, *, conversation: str | None = None, text: str = "") -> CacheReport:
-        """What the next turn, `text`, would find in the cache; changes nothing."""
+    async def inspect(
+        self,
+        *,
+        conversation: str | None = None,
+        text: str = "",
+        turn: int | None = None,
+        texts: bool = False,
+    ) -> CacheReport:
+        """What the next turn, `text`, would find in the cache; changes nothing.
+
+        turn: as if the text (without one, the turn's own) took the place of that user turn, from 1.
+        texts: with each segment's text.
+        """
         path = Conversation("", ())
         if conversation is not None:
             path = await self._path(conversation)
-        return await self._cache.inspect(path, text)
+        return await self._cache.inspect(path, text, turn, texts=texts)
 
     async def cache_tree(self, conversation: str | None = None) -> CacheTree:
         """This principal's part of the radix tree; the conversation's path is marked."""
@@ -371,29 +278,3 @@ class ChatService:
         self.host.beginning.discard(continuing)
         if not continuing.cancelled():
             continuing.exception()  # whoever asked is told; it may be that nobody waits any more
-
-    async def _path(self, conversation: str) -> Conversation:
-        return await self.host.database(load_path, self._store, self.principal, conversation)
-
-    async def _move(self, path: Conversation, expected: str | None, new: str | None) -> None:
-        """Move the tip, and tell the cache which branch nobody is about to ask for again."""
-        move = functools.partial(self._store.move_tip, principal=self.principal)
-        await self.host.database(move, path.id, expected=expected, new=new)
-        left = self.host.prompts.stored_ids(path) or ()
-        start = common_prefix(left, (await self._path(path.id)).token_ids)
-        if start < len(left):
-            self.host.engine.hint(Supersede(left, start, path.id, self.namespace))
-
-    async def _purge(self, conversation: str, paths: Sequence[ForgottenPath]) -> None:
-        for path in paths:
-            purge = Purge(path.token_ids, conversation, self.namespace, path.start)
-            await self.host.engine.purge(purge)
-
-    async def _message(self, message_or_response: str) -> str:
-        """The message of that id, or the one that a response of that id has ended with."""
-        if not message_or_response.startswith("resp_"):
-            return message_or_response
-        row = await self.host.database(
-            self._store.response, message_or_response, principal=self.principal
-        )
-        return row.answer or row.question

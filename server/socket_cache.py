@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 
 from radixchat.engine.errors import ConversationNotFound, RadixChatError
-from radixchat.server.api_error import invalid_value
+from radixchat.server.api_error import invalid_value, missing
 from radixchat.server.encode import segments
 from radixchat.server.input_messages import input_messages
 from radixchat.server.response_object import cache_details
@@ -95,7 +95,11 @@ class SocketCache:
                 message = f"input has {len(messages)} messages; one can be looked up, the user's"
                 raise invalid_value("input", message)
             text = messages[0].text
-        report = await self._service.inspect(conversation=event.session_id, text=text)
+        if event.turn is not None and event.session_id is None:
+            raise missing("session_id")
+        report = await self._service.inspect(
+            conversation=event.session_id, text=text, turn=event.turn, texts=event.texts
+        )
         miss = report.divergence
         return CacheInspected(
             in_reply_to=event.event_id,
@@ -105,4 +109,5 @@ class SocketCache:
             computed_tokens=report.input_tokens - report.cached_tokens,
             segments=segments(report),
             divergence=None if miss is None else cache_details(miss, report.cached_tokens),
+            computing_ms=report.computing_ms,
         )

@@ -34,6 +34,7 @@ from radixchat.server.wire_client_events import (
     PrefillDrop,
     ResponseCancel,
     ResponseCreate,
+    ResponseExtend,
     ResponseRegenerate,
     ResponseResume,
     ResponseSteer,
@@ -114,6 +115,8 @@ class SocketCommands:
                 raise ApiError(400, "extension_required", message, param="type")
             case ResponseRegenerate():
                 self._put(event, lambda: self._responses.regenerate(event))
+            case ResponseExtend():
+                self._put(event, lambda: self._responses.extend(event))
             case ResponseCancel():
                 await self._answer(event, lambda: self._responses.cancel(event.response_id))
             case Ping():
@@ -166,7 +169,9 @@ class SocketCommands:
             case _:
                 raise invalid_value("type", f"{event.type} has no place here")
 
-    def _put(self, event: ResponseCreate | ResponseRegenerate, command: Command) -> None:
+    def _put(
+        self, event: ResponseCreate | ResponseRegenerate | ResponseExtend, command: Command
+    ) -> None:
         """Serve it in its lane. Raises ApiError."""
 
         async def job() -> None:

@@ -23,12 +23,18 @@ from radixchat.server.encode import Encoder
 from radixchat.server.outbox import Outbox, WireEvent
 from radixchat.server.protocol import ResponseCreated, ResponseSnapshot
 from radixchat.server.response import LiveResponse
-from radixchat.server.response_ask import ResponseAsk, regenerate_to_ask, response_create_to_ask
+from radixchat.server.response_ask import (
+    ResponseAsk,
+    extend_to_ask,
+    regenerate_to_ask,
+    response_create_to_ask,
+)
 from radixchat.server.response_feed import ResponseFeed
 from radixchat.server.service import ChatService
 from radixchat.server.stored_response import StoredResponse
 from radixchat.server.wire_client_events import (
     ResponseCreate,
+    ResponseExtend,
     ResponseRegenerate,
     ResponseResume,
 )
@@ -86,6 +92,10 @@ class SocketResponses:
     async def regenerate(self, event: ResponseRegenerate) -> None:
         """Answer once more, n times, and return when the last one's end was sent."""
         await self._answer(regenerate_to_ask(event), event, extensions=True)
+
+    async def extend(self, event: ResponseExtend) -> None:
+        """Go on with an answer that was cut short, and return when the end was sent."""
+        await self._answer(extend_to_ask(event), event, extensions=True)
 
     async def cancel(self, response: str) -> None:
         """End it; its terminal event is the answer. Raises ResponseNotFound."""
@@ -161,7 +171,10 @@ class SocketResponses:
             await self._forget(conversation)
 
     async def _answer(
-        self, asked: ResponseAsk, event: ResponseCreate | ResponseRegenerate, extensions: bool
+        self,
+        asked: ResponseAsk,
+        event: ResponseCreate | ResponseRegenerate | ResponseExtend,
+        extensions: bool,
     ) -> None:
         """Begin it and its siblings, follow them, and return when all was sent.
 

@@ -95,6 +95,7 @@ async def _change(
                 conversation,
                 title=event.name,
                 metadata=event.metadata,
+                system=event.instructions,
                 tip=event.tip,
                 expected_tip=event.expected_tip,
             )
@@ -141,7 +142,7 @@ async def _read(service: ChatService, event: SessionGet | SessionTree | SessionE
                 messages=tuple(map(MessageObject.of, messages)),
             )
         case SessionTree():
-            tree = await service.tree(conversation)
+            tree = await service.tree(conversation, warmth=event.warmth)
             return SessionTreeReply(
                 in_reply_to=replied,
                 session_id=conversation,

@@ -27,7 +27,7 @@ from radixchat.server.key_store import KeyStore
 from radixchat.server.message import Message, check_text
 from radixchat.server.rows import NO_METADATA, ConversationRow, ForgottenPath, select
 from radixchat.server.rows_message import find_path
-from radixchat.server.rows_tree import find_tree
+from radixchat.server.rows_tree import find_passed, find_tree
 from radixchat.server.store_check import find_problems
 from radixchat.server.store_conversation import check_metadata, require_idle, require_tip
 from radixchat.server.store_responses import ResponseStore
@@ -55,12 +55,14 @@ class Store(ResponseStore):
         listed: bool = True,
         kept: bool = True,
         tip: str | None = None,
+        sibling_of: str | None = None,
     ) -> str:
         """The id of a new conversation, at its system message if there is one.
 
         tip: a message of the principal, of any conversation, to go on from: a fork. With `system`
         too, the path to it is copied, as text only, under that one. kept: False for one that is
-        to be deleted with this process, if not sooner. Raises InvalidRequest for an unknown
+        to be deleted with this process, if not sooner. sibling_of: its one response joins that
+        conversation when it has ended, and this one is gone. Raises InvalidRequest for an unknown
         message and for text that is not valid Unicode.
         """
         check_text("the title", title)
@@ -78,6 +80,7 @@ class Store(ResponseStore):
                 metadata=metadata,
                 listed=listed,
                 owner=owner,
+                sibling_of=sibling_of,
             )
         if not kept:
             self._unkept[id_] = principal
@@ -99,6 +102,21 @@ class Store(ResponseStore):
             if after is not None:
                 rows_conversation.find_conversation(db, after, principal)
             return rows_conversation.find_conversations(db, principal, limit, after)
+
+    def set_system(
+        self, conversation: str, *, principal: str, expected_tip: str | None, system: str | None
+    ) -> None:
+        """Have the conversation begin with another system message (None: with none).
+
+        What was said is copied as text only under that one; the old path stays in the tree. Raises
+        as move_tip does; InvalidRequest for text that is not valid Unicode.
+        """
+        check_text("the system message", system or "")
+        self.settle(conversation)
+        with self._file.writing() as db:
+            row = require_tip(db, conversation, principal, expected_tip)
+            if row.system != system:
+                store_conversation.set_system(db, row, system)
 
     def update_conversation(
         self,
@@ -167,6 +185,12 @@ class Store(ResponseStore):
         with self._file.reading() as db:
             row = rows_conversation.find_conversation(db, conversation, principal)
             return find_tree(db, conversation, principal, row.tip)
+
+    def passed(self, conversation: str, *, principal: str) -> list[Message]:
+        """The messages of that tree, with their tokens."""
+        with self._file.reading() as db:
+            rows_conversation.find_conversation(db, conversation, principal)
+            return find_passed(db, conversation, principal)
 
     def graft(
         self,

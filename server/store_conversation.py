@@ -25,6 +25,7 @@ from radixchat.server.rows_message import (
     insert_message,
     make_searchable,
 )
+from radixchat.server.rows_tree import has_passed
 
 # A running answer changes what is stored every 0.5 s; sooner there is nothing new to see.
 LOCKED_RETRY_MS = 500
@@ -50,6 +51,7 @@ def create(
     metadata: Mapping[str, str],
     listed: bool,
     owner: str | None,
+    sibling_of: str | None = None,
 ) -> str:
     """A new conversation, at its system message or at `tip`; its id.
 
@@ -78,6 +80,7 @@ def create(
         "kept": int(owner is None),
         "metadata": json.dumps(dict(metadata)),
         "owner": owner,
+        "sibling_of": sibling_of,
         "created_at": now,
         "updated_at": now,
     }
@@ -124,13 +127,49 @@ def reroot(db: Database, principal: str, message: str | None, system: str | None
     return tip
 
 
+def set_system(db: Database, row: ConversationRow, system: str | None) -> None:
+    """Move the conversation to a copy of its path under another system message."""
+    if row.tip is not None:
+        mark_passed(db, row.id, row.tip)
+    tip = reroot(db, row.principal, row.tip, system)
+    root = None if tip is None else find_root(db, tip)[0]
+    db.table("conversation").update(row.id, {"root": root})
+    if tip is not None:
+        mark_passed(db, row.id, tip)
+        if row.listed and row.kept:
+            make_searchable(db, row.principal, tip)
+    move(db, row.id, tip)
+
+
+def adopt(db: Database, made: str) -> bool:
+    """Give the response of a conversation that is another's sibling to that one.
+
+    Returns whether there is one: then the sibling can go.
+    """
+    own = select(
+        db,
+        "SELECT o.id FROM conversation AS o JOIN conversation AS m ON m.sibling_of = o.id "
+        "WHERE m.id = :id AND m.principal = o.principal",
+        id=made,
+    )
+    for row in own:
+        change = "UPDATE response SET conversation = ? WHERE conversation = ?"
+        db.execute(change, [row["id"], made])
+    return bool(own)
+
+
 def move(db: Database, conversation: str, tip: str | None) -> None:
     """Make it the last message, whatever was."""
     db.table("conversation").update(conversation, {"tip": tip, "updated_at": time.time()})
 
 
 def move_to(db: Database, row: ConversationRow, tip: str | None) -> None:
-    """Make one of its principal's messages the last; raises InvalidRequest where that cannot be."""
+    """Make one of its principal's messages the last; raises InvalidRequest where that cannot be.
+
+    It may also be one that the conversation had under another system message.
+    """
+    if tip is not None and not _is_below(db, row, tip) and has_passed(db, row.id, tip):
+        db.table("conversation").update(row.id, {"root": find_root(db, tip)[0]})
     require_place(db, row, tip)
     if tip is not None:
         mark_passed(db, row.id, tip)
@@ -170,12 +209,14 @@ def require_place(db: Database, row: ConversationRow, message: str | None) -> st
         if row.system is not None:
             raise InvalidRequest(f"conversation {row.id} begins with its system message")
         return None
-    (own,) = select(db, "SELECT root FROM conversation WHERE id = :id", id=row.id)
-    if holds(db, row.principal, message):
-        root, role = find_root(db, message)
-        if root == own["root"]:
-            return role
+    if _is_below(db, row, message):
+        return find_root(db, message)[1]
     raise InvalidRequest(f"conversation {row.id} has no message {message!r}")
+
+
+def _is_below(db: Database, row: ConversationRow, message: str) -> bool:
+    (own,) = select(db, "SELECT root FROM conversation WHERE id = :id", id=row.id)
+    return holds(db, row.principal, message) and find_root(db, message)[0] == own["root"]
 
 
 def require_held(db: Database, principal: str, message: str) -> None:

@@ -29,7 +29,7 @@ from radixchat.server.rows import (
 from radixchat.server.store_conversation import check_metadata
 from radixchat.server.store_file import StoreFile
 from radixchat.server.store_removal import Unkept
-from radixchat.server.store_turn import NewResponse, begin, reopen
+from radixchat.server.store_turn import NewResponse, begin, end, reopen
 
 # So long somebody may still be about to use what he has made and not used.
 UNKEPT_SECONDS = 24 * 3600.0
@@ -207,7 +207,7 @@ class ResponseStore:
             with self._file.writing() as db:
                 row = rows_response.find_response(db, response)
                 if row.status == rows.IN_PROGRESS:
-                    answer, as_given = rows_response.end_response(db, row, outcome), True
+                    answer, as_given = end(db, row, outcome), True
                     rows_conversation.mark_used(db, row.conversation)
                 else:
                     answer, as_given = row.answer, rows_response.has_ended_so(db, row, outcome)
@@ -265,7 +265,7 @@ class ResponseStore:
                 # Another look: what another process has ended meanwhile stays as it left it.
                 abandoned = self._abandoned(db)
                 for row in abandoned:
-                    rows_response.end_response(db, row, self._unsaved.get(row.id, rows.KILLED))
+                    end(db, row, self._unsaved.get(row.id, rows.KILLED))
         self._unsaved.clear()
         return [row.id for row in abandoned]
 

@@ -16,18 +16,19 @@ from ulid import ULID
 
 from radixchat.engine.errors import InvalidRequest
 from radixchat.server.message import Answer, NewMessage, pack_ids
-from radixchat.server.rows import IN_PROGRESS, BegunResponse, ResponseRow
+from radixchat.server.rows import IN_PROGRESS, BegunResponse, Outcome, ResponseRow
 from radixchat.server.rows_conversation import find_conversation, mark_used
 from radixchat.server.rows_message import find_path
-from radixchat.server.rows_response import find_begun, find_response, insert_event
+from radixchat.server.rows_response import end_response, find_begun, find_response, insert_event
 from radixchat.server.store_conversation import (
+    adopt,
     find_question,
     graft,
     move,
     require_idle,
     require_tip,
 )
-from radixchat.server.store_removal import forget
+from radixchat.server.store_removal import delete_conversation, forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,17 @@ def begin(db: Database, new: NewResponse) -> BegunResponse:
     if new.event is not None:
         insert_event(db, *new.event, new.principal, begun.id)
     return begun
+
+
+def end(db: Database, row: ResponseRow, outcome: Outcome) -> str | None:
+    """Store how a response ended; rows_response.end_response says how. Its answer's id.
+
+    One that was made beside a conversation's belongs to that now.
+    """
+    answer = end_response(db, row, outcome)
+    if adopt(db, row.conversation):
+        delete_conversation(db, row.conversation, row.principal)
+    return answer
 
 
 def reopen(db: Database, row: ResponseRow, owner: str) -> ResponseRow:

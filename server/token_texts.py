@@ -21,6 +21,11 @@ class TokenTexts:
         """What a token is called."""
         return self._named(token, 0.0).token
 
+    def shown(self, token: int) -> bytes:
+        """Its part of a text in which control tokens are seen, too."""
+        data = self._bytes[token] if token < len(self._bytes) else b""
+        return data or self._controls.get(token, "").encode()
+
     def output_logprob(self, logprob: TokenLogprob) -> OutputLogprob:
         """The same with texts in place of ids."""
         top = tuple(self._named(token, value) for token, value in logprob.top)

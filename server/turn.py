@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from radixchat.engine.errors import InvalidRequest
 from radixchat.server.conversation import Conversation
-from radixchat.server.message import NOTHING, NewMessage
+from radixchat.server.message import NOTHING, Message, NewMessage
 from radixchat.server.prompt import PromptBuilder, UserTurn
 from radixchat.server.truncation import shortened_turn
 
@@ -21,12 +22,14 @@ class Turn:
 
     path: the conversation as it was read. asked: the path that ends with the message to be
     answered. message: that message, where it is new; None answers `parent`, a user message, again.
+    begun: the tokens that the answer begins with.
     """
 
     path: Conversation
     asked: Conversation
     message: NewMessage | None
     prompt_ids: tuple[int, ...]
+    begun: tuple[int, ...] = ()
 
     @property
     def parent(self) -> str | None:
@@ -59,6 +62,21 @@ def another_answer(prompts: PromptBuilder, path: Conversation, limit: int | None
     question = path.for_regeneration()
     turn = Turn(path, question, None, prompts.prompt_ids(question))
     return _fitted(prompts, turn, limit)
+
+
+def longer_answer(prompts: PromptBuilder, path: Conversation, begun: Message) -> Turn:
+    """The turn that goes on with `begun`, the answer at the path's end.
+
+    Raises InvalidRequest where its exact tokens are not known.
+    """
+    question = path.until(begun.parent)
+    prompt = prompts.stored_ids(question)
+    if prompt is None or begun.render_hash != prompts.render_hash:
+        raise InvalidRequest(
+            "the last answer's tokens are not this model's: it cannot be continued, only answered "
+            "again"
+        )
+    return Turn(path, question, None, prompt, begun.token_ids)
 
 
 def _fitted(prompts: PromptBuilder, turn: Turn, limit: int | None) -> Turn:

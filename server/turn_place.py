@@ -10,12 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radixchat.engine.errors import ConversationLocked, InvalidRequest
-from radixchat.server.asks import AnotherAnswer, Ask, EditedTurn, InputMessage, NewTurn
+from radixchat.server.asks import (
+    AnotherAnswer,
+    Ask,
+    EditedTurn,
+    InputMessage,
+    LongerAnswer,
+    NewTurn,
+)
 from radixchat.server.conversation import Conversation
 from radixchat.server.message import Message, check_text, message_id
 from radixchat.server.rows import IN_PROGRESS
 from radixchat.server.store import Store
 from radixchat.server.store_conversation import LOCKED_RETRY_MS
+from radixchat.server.unfinished_answer import unfinished_answer
 
 ROLES = ("system", "user", "assistant")
 
@@ -27,13 +35,15 @@ class TurnPlace:
     path: up to the stored tip. added: messages that are no turn of their own, as they will be
     stored after it; text: the user's message to be answered, None to answer the path's last again
     or, where `warms`, only to have the path computed. turn: the one that `text` replaces, from 1.
-    made: the conversation is this ask's own, and goes where the ask is refused.
+    begun: the answer that is gone on with. made: the conversation is this ask's own, and goes where
+    the ask is refused.
     """
 
     path: Conversation
     added: tuple[Message, ...] = ()
     text: str | None = None
     turn: int | None = None
+    begun: Message | None = None
     made: bool = False
     listed: bool = True
     previous_response: str | None = None
@@ -61,10 +71,18 @@ def find_place(store: Store, principal: str, ask: Ask, *, kept: bool, warms: boo
         case AnotherAnswer(conversation=str() as conversation, response=None):
             path = load_path(store, principal, conversation)
             return TurnPlace(path, instructions=path.system)
+        case LongerAnswer():
+            path = load_path(store, principal, ask.conversation)
+            return TurnPlace(path, begun=unfinished_answer(path), instructions=path.system)
         case AnotherAnswer(conversation=None, response=str() as response):
             row = store.response(response, principal=principal)
+            own = store.conversation(row.conversation, principal=principal)
             made = store.create_conversation(
-                principal=principal, tip=row.question, listed=False, kept=kept
+                principal=principal,
+                tip=row.question,
+                listed=False,
+                kept=kept,
+                sibling_of=own.id if own.listed and kept else None,
             )
             path = load_path(store, principal, made)
             return TurnPlace(path, made=True, listed=False, instructions=path.system)

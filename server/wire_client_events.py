@@ -95,13 +95,9 @@ class RegenerateExtras(Sampling):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseRegenerate(LaneMessage):
-    """n other answers to a question: a response's (siblings of it), or a conversation's last."""
+class AnswerMessage(LaneMessage):
+    """What is asked of an answer to something that was said before."""
 
-    type: Literal["response.regenerate"] = "response.regenerate"
-    response_id: Id | None = None
-    conversation: Id | None = None
-    n: AnswerCount = 1
     max_output_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -110,6 +106,27 @@ class ResponseRegenerate(LaneMessage):
     text: TextConfig | None = None
     metadata: Metadata | None = None
     x: RegenerateExtras | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseRegenerate(AnswerMessage):
+    """n other answers to a question: a response's (siblings of it), or a conversation's last."""
+
+    type: Literal["response.regenerate"] = "response.regenerate"
+    response_id: Id | None = None
+    conversation: Id | None = None
+    n: AnswerCount = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseExtend(AnswerMessage):
+    """Go on with a conversation's last answer, which was cut short: a longer one that begins so.
+
+    max_output_tokens counts what is new. The short answer stays in the tree.
+    """
+
+    type: Literal["response.extend"] = "response.extend"
+    conversation: Id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +181,16 @@ class SessionList(ClientMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionUpdate(SessionMessage):
-    """Another name, metadata or tip; expected_tip: nothing changes if the tip is another."""
+    """Another name, metadata, system message or tip.
+
+    instructions: what was said is the same, and is computed again after them; "": none.
+    expected_tip: nothing changes if the tip is another.
+    """
 
     type: Literal["session.update"] = "session.update"
     name: Title | None = None
     metadata: Metadata | None = None
+    instructions: str | None = None
     tip: Id | None = None
     expected_tip: Id | None = None
 
@@ -205,9 +227,13 @@ class SessionFork(SessionMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTree(SessionMessage):
-    """Every message of the conversation, those that it has left too."""
+    """Every message of the conversation, those that it has left too.
+
+    warmth: with each one's tokens, and how many of these are cached.
+    """
 
     type: Literal["session.tree"] = "session.tree"
+    warmth: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,11 +286,17 @@ class PrefillDrop(SessionMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInspect(ClientMessage):
-    """What the cache has of a conversation's next turn, or of a text. Changes nothing."""
+    """What the cache has of a conversation's next turn, or of a text. Changes nothing.
+
+    turn: of the conversation as if the input, or without one the turn's own text, took the place of
+    that user turn, from 1. texts: with each segment's text.
+    """
 
     type: Literal["cache.inspect"] = "cache.inspect"
     session_id: Id | None = None
     input: Input | None = None
+    turn: Count | None = None
+    texts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +344,7 @@ ClientEvent = (
     | ResponseCancel
     | ResponseResume
     | ResponseRegenerate
+    | ResponseExtend
     | ResponseSteer
     | SessionCreate
     | SessionGet

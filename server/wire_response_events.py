@@ -163,12 +163,16 @@ class PrefillProgressEvent(StateEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentObject:
-    """Tokens [from, to) of the prompt; state: "memory" or "computed"; message: whose they are."""
+    """Tokens [from, to) of the prompt; state: "memory" or "computed"; message: whose they are.
+
+    text: what they are, where that was asked for.
+    """
 
     from_: int
     to: int
     state: str
     message: str | None
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -245,7 +245,10 @@ class PrefillDropped(Reply):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInspected(Reply):
-    """What the next turn would find: see `response.cache`."""
+    """What the next turn would find: see `response.cache`.
+
+    computing_ms: how long the rest is likely to take; null: it cannot be told yet.
+    """
 
     type: Literal["cache.inspected"] = "cache.inspected"
     session_id: str | None
@@ -254,6 +257,7 @@ class CacheInspected(Reply):
     computed_tokens: int
     segments: tuple[SegmentObject, ...]
     divergence: CacheDetails | None
+    computing_ms: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,10 @@ class MessageObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeMessageObject:
-    """A message of the tree; on_path: it leads to the tip; responses: those that made it."""
+    """A message of the tree; on_path: it leads to the tip; responses: those that made it.
+
+    tokens, cached: its share of a prompt, and what of it is cached, where that was asked for.
+    """
 
     id: str
     parent: str | None
@@ -76,6 +79,8 @@ class TreeMessageObject:
     on_path: bool
     responses: tuple[str, ...]
     created_at: float
+    tokens: int | None = None
+    cached: int | None = None
 
     @classmethod
     def of(cls, view: TreeMessage) -> TreeMessageObject:
@@ -89,6 +94,8 @@ class TreeMessageObject:
             on_path=view.on_path,
             responses=view.responses,
             created_at=view.created_at,
+            tokens=view.tokens,
+            cached=view.cached,
         )
 
 
