@@ -1,4 +1,4 @@
-"""A time for people: two digits of it, in a unit that suits. Knows nothing of what takes so long."""
+"""A time for people, in a unit that suits. Knows nothing of what takes so long."""
 
 from __future__ import annotations
 

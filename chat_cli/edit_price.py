@@ -6,12 +6,11 @@ edited message on. Knows neither a terminal nor a cache.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.duration import duration
-from radixchat.server.protocol import CacheReport, MessageView, RadixChatError
+from radixchat.server.protocol import CacheReport, RadixChatError
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,28 +48,15 @@ class EditPrice:
         return cls(turn, tokens, milliseconds)
 
 
-async def edit_price(
-    client: ChatClient, conversation: str, turn: int, text: str
-) -> EditPrice | None:
-    """Of that user turn, whose text this is; None where it cannot be told. Raises RadixChatError."""
-    if not text.strip():
-        return None  # asked for nothing, the service looks at the whole path
-    report = await client.inspect(conversation=conversation, text=text, turn=turn)
-    return EditPrice.of(turn, report)
+async def edit_price(client: ChatClient, conversation: str, turn: int) -> EditPrice | None:
+    """Of that user turn, from 1; None: it cannot be told. Raises RadixChatError."""
+    return EditPrice.of(turn, await client.inspect(conversation=conversation, turn=turn))
 
 
 async def price_of_edit(client: ChatClient, conversation: str, turn: int) -> str | None:
     """In words, as `EditPrice` has them; None where it cannot be told, for whatever reason."""
     try:
-        texts = user_texts(await client.messages(conversation))
-        if not 1 <= turn <= len(texts):
-            return None
-        price = await edit_price(client, conversation, turn, texts[turn - 1])
+        price = await edit_price(client, conversation, turn)
     except RadixChatError:
         return None  # what asks for the edit itself tells what is wrong
     return None if price is None else str(price)
-
-
-def user_texts(messages: Sequence[MessageView]) -> list[str]:
-    """The texts of the user's turns."""
-    return [message.text for message in messages if message.role == "user"]

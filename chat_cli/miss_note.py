@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from radixchat.server.protocol import MissReport, ResponseDone
+from radixchat.server.protocol import ResponseDone
 
 _WHY: Mapping[str, str] = MappingProxyType(
     {
@@ -29,14 +29,13 @@ def miss_note(done: ResponseDone) -> str | None:
     if miss is None or miss.reason not in _WHY:
         return None
     tokens = f"{miss.cache_missed_tokens} of {done.usage.input_tokens} tokens"
-    return f"{tokens} were computed again: {_WHY[miss.reason]}{_age(miss)}"
+    when = "" if miss.evicted_seconds_ago is None else f" {age(miss.evicted_seconds_ago)}"
+    return f"{tokens} were computed again: {_WHY[miss.reason]}{when}"
 
 
-def _age(miss: MissReport) -> str:
-    seconds = miss.evicted_seconds_ago
-    if seconds is None:
-        return ""
+def age(seconds: float) -> str:
+    """`12 s ago`, `5 min ago`, `2 h ago`."""
     for unit, length in (("h", 3600), ("min", 60)):
         if seconds >= length:
-            return f" {seconds / length:.0f} {unit} ago"
-    return f" {seconds:.0f} s ago"
+            return f"{seconds / length:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"

@@ -38,7 +38,8 @@ class Warmth:
 
     def line(self, width: int) -> str:
         """What of it fits into so many cells; "" where nothing does."""
-        for context, warm in self._shortenings():
+        shortenings = self._shortenings()
+        for context, warm in shortenings[:-1]:
             rest = [part for part in (context, warm) if part]
             if not rest:
                 return _cut(neutral_line(self.model), width)
@@ -46,7 +47,7 @@ class Warmth:
             room = min(width - cell_len(text) - 3, _MODEL_CELLS)
             if room >= _LEAST_MODEL_CELLS:
                 return f"{_cut(neutral_line(self.model), room)} · {text}"
-        for context, warm in self._shortenings()[-2:]:
+        for context, warm in shortenings[-2:]:  # the state is worth more than the model's name
             text = " · ".join(part for part in (context, warm) if part)
             if cell_len(text) <= width:
                 return text
@@ -55,19 +56,23 @@ class Warmth:
     def _shortenings(self) -> list[tuple[str, str]]:
         """Context and warmth in words, the longest first."""
         if self.tokens is None:
-            return [("", "")]
+            return [("", "")] * 2
         share = self.tokens / self.n_ctx
+        percent = "<1%" if 0 < share < 0.01 else f"{share:.0%}"
         of = f"{self.tokens:,}/{self.n_ctx:,}"
-        long = f"context {_gauge(share)} {self.tokens:,} of {self.n_ctx:,} ({share:.0%})"
-        cached, fresh = self.cached or 0, self.tokens - (self.cached or 0)
-        state = self.state
+        long = f"context {_gauge(share)} {self.tokens:,} of {self.n_ctx:,} ({percent})"
+        state, cached = self.state, self.cached or 0
         if not state:
-            return [(long, ""), (of, "")]
-        word = "warm" if state == "warm" else f"{cached / self.tokens:.0%} warm"
-        if state == "cold":
-            word = "cold"
-        told = f"next turn {word}, {cached:,} cached and {fresh:,} to compute"
-        return [(long, told), (long, word), (f"{of} {share:.0%}", word), (of, word), (of, "")]
+            return [(long, ""), (of, ""), (of, "")]
+        word = f"{100 * cached // self.tokens}% warm" if state == "partly" else state
+        told = f"next turn {word}: {cached:,} of {self.tokens:,} tokens cached"
+        return [
+            (long, told),
+            (f"{_gauge(share)} {of} {percent}", f"next turn {word}"),
+            (f"{of} {percent}", word),
+            (of, word),
+            (of, ""),
+        ]
 
     @property
     def state(self) -> str:

@@ -1,0 +1,80 @@
+"""The engine's figures for people: in groups, with the ratios that say more than two numbers.
+
+Knows the names that the service and a server have for them; what is new to it is shown as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+Value = int | float | str
+
+# Group, name, and how it is called there.
+_NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "cache": {"prompt_tokens": "prompt tokens", "cached_tokens": "cached tokens"},
+        "answers": {
+            "requests": "requests",
+            "running": "running",
+            "waiting": "waiting",
+            "cancelled": "cancelled",
+            "expired": "out of time",
+            "output_tokens": "output tokens",
+            "draft_tokens": "guessed tokens",
+            "accepted_tokens": "guessed rightly",
+        },
+        "work": {
+            "steps": "steps",
+            "computed_tokens": "computed tokens",
+            "step_seconds": "step seconds",
+            "schedule_seconds": "schedule seconds",
+            "preemptions": "preemptions",
+            "stalls": "stalls",
+        },
+    }
+)
+_POOL = ("pages", "pages_free")
+_HEADS = ("server", "engine")
+
+
+def engine_figures(stats: Mapping[str, Value]) -> dict[str, str]:
+    """Lines by name, in their order; a group's name has no value."""
+    lines = {name: figure(stats[name]) for name in _HEADS if name in stats}
+    for group, names in _NAMES.items():
+        found = {names[name]: figure(stats[name]) for name in names if name in stats}
+        if group == "cache":
+            found = _ratios(stats) | found
+        lines |= _grouped(group, found)
+    known = {*_HEADS, *_POOL, *(name for names in _NAMES.values() for name in names)}
+    others = {name: value for name, value in stats.items() if name not in known}
+    return lines | _grouped(
+        "others", {name.replace("_", " "): figure(value) for name, value in others.items()}
+    )
+
+
+def figure(value: Value) -> str:
+    """A value for people: three digits of a fraction, whole numbers with commas, texts as is."""
+    if isinstance(value, str):
+        return value
+    is_small_fraction = isinstance(value, float) and 0.001 <= abs(value) < 100
+    return f"{value:.3g}" if is_small_fraction else f"{value:,.0f}"
+
+
+def _ratios(stats: Mapping[str, Value]) -> dict[str, str]:
+    lines = {}
+    asked, cached = stats.get("prompt_tokens"), stats.get("cached_tokens")
+    if isinstance(asked, int) and isinstance(cached, int):
+        rate = f"{cached / asked:.1%} of the prompts' tokens" if asked else "no prompt yet"
+        lines["hit rate"] = rate
+    pages, free = (stats.get(name) for name in _POOL)
+    if isinstance(pages, int) and isinstance(free, int) and pages:
+        used = pages - free
+        lines["pool"] = f"{used / pages:.1%} full: {used:,} of {pages:,} pages, {free:,} free"
+    return lines
+
+
+def _grouped(group: str, lines: Mapping[str, str]) -> dict[str, str]:
+    if not lines:
+        return {}
+    return {group: "", **{f"  {name}": value for name, value in lines.items()}}
