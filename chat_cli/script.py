@@ -9,7 +9,15 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from radixchat.chat_cli.command_line import parse
-from radixchat.chat_cli.commands import Command, Edit, Leave, Misunderstood
+from radixchat.chat_cli.commands import (
+    ClearScreen,
+    Command,
+    Edit,
+    Leave,
+    Misunderstood,
+    Paste,
+    ToggleMultiline,
+)
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.interrupts import Interrupts, Target
 
@@ -52,9 +60,18 @@ async def _next_line(lines: AsyncIterator[str], interrupts: Interrupts) -> str |
 
 
 def _complete(command: Command) -> Command:
-    """The command; an edit that would ask for more has nobody to ask."""
-    if isinstance(command, Edit) and (command.turn is None or command.text is None):
-        return Misunderstood("/edit wants the number of a message and its new text: /edit N TEXT")
+    """The command, where it does not want a terminal: one who is asked for more, or an input."""
+    match command:
+        case Edit(None, _) | Edit(_, None):
+            return Misunderstood(
+                "/edit wants the number of a message and its new text: /edit N TEXT"
+            )
+        case Paste():
+            return Misunderstood("/paste puts the clipboard into an input line, and here is none")
+        case ClearScreen():
+            return Misunderstood("/clear clears a screen, and here is none")
+        case ToggleMultiline():
+            return Misunderstood("/multi is for lines, and here is one question")
     return command
 
 

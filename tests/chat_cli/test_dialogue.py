@@ -20,7 +20,8 @@ from radixchat.chat_cli.commands import (
     StartNew,
     Undo,
 )
-from radixchat.chat_cli.dialogue import Dialogue, figure
+from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.engine_figures import figure
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.render import TextOutput
 from radixchat.engine.engine import Engine

@@ -1,0 +1,54 @@
+"""What answers are asked for, and who answers: /set, /model. Knows no terminal."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from radixchat.chat_cli.answer_settings import AnswerSetting, answer_setting, answer_settings
+from radixchat.chat_cli.chat_state import ChatState
+from radixchat.chat_cli.commands import ChangeModel, SetOption, SettingCommand
+from radixchat.chat_cli.settings import DEFAULT_ANSWER
+from radixchat.server.protocol import ErrorInfo, InvalidRequest, ResponseOptions
+
+
+class SettingCommands:
+    """Performs what changes the answers to come; raises RadixChatError."""
+
+    def __init__(self, state: ChatState) -> None:
+        self._state = state
+
+    async def perform(self, command: SettingCommand) -> ErrorInfo | None:
+        """Change it, or show it; why it was refused, if it was."""
+        match command:
+            case SetOption(name, value):
+                self._set(name, value)
+            case ChangeModel(None):
+                client = self._state.client
+                context = f"{client.n_ctx:,} tokens"
+                self._state.notes.table({"model": client.model_name, "context": context})
+            case ChangeModel():
+                raise InvalidRequest("this command is not there yet")
+            case _:
+                assert_never(command)
+        return None
+
+    def _set(self, name: str | None, value: str | None) -> None:
+        if name is None:
+            self._show(*answer_settings())
+            return
+        setting = answer_setting(name)
+        if value is not None:
+            self._state.options = setting.change(self._state.options, value)
+        self._show(setting)
+
+    def _show(self, *settings: AnswerSetting) -> None:
+        options = self._state.options
+        self._state.notes.table({one.name: _told(one, options) for one in settings})
+
+
+def _told(setting: AnswerSetting, options: ResponseOptions) -> str:
+    """Its value; where that was changed, with what it was without."""
+    shown = setting.shown(options)
+    if setting.is_default(options):
+        return shown
+    return f"{shown}  (changed; default: {setting.shown(DEFAULT_ANSWER)})"
