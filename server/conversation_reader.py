@@ -71,8 +71,11 @@ class ConversationReader:
 
         return await self._call(load)
 
-    async def tree(self, conversation: str) -> list[TreeMessage]:
-        """Every message that the conversation has passed, parents first."""
+    async def tree(self, conversation: str, *, warmth: bool = False) -> list[TreeMessage]:
+        """Every message that the conversation has passed, parents first.
+
+        warmth: nothing is cached where nothing is computed; with it no more is known here.
+        """
         return await self._call(self._store.tree, conversation, principal=self.principal)
 
     async def search(self, query: str, limit: int = 20) -> list[SearchHit]:

@@ -14,7 +14,8 @@ from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.hint import Purge, Supersede
 from radixchat.server.cache_view import CacheView
 from radixchat.server.conversation import Conversation
-from radixchat.server.protocol import ConversationView, MessageView, SearchHit, TreeMessage
+from radixchat.server.conversation_reader import ConversationReader
+from radixchat.server.protocol import ConversationView, MessageView, TreeMessage
 from radixchat.server.rows import NO_METADATA, ForgottenPath
 from radixchat.server.turn_place import load_path
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from radixchat.server.host import ChatHost
 
 
-class ConversationService:
+class ConversationService(ConversationReader):
     """What can be done to one principal's conversations without answering in them.
 
     Raises InvalidRequest, ConversationNotFound, ConversationLocked, ResponseNotFound and
@@ -31,49 +32,32 @@ class ConversationService:
 
     def __init__(self, host: ChatHost, principal: str, namespace: bytes) -> None:
         """namespace: the root under which the principal's KV is cached."""
-        self.principal = principal
+        super().__init__(host.store, principal, host.database)
         self.namespace = namespace
         self.host = host
-        self._store = host.store
         self._cache = CacheView(host, namespace)
 
     async def create_conversation(
-        self, system: str | None = None, title: str = "", metadata: Mapping[str, str] = NO_METADATA
+        self,
+        system: str | None = None,
+        title: str = "",
+        metadata: Mapping[str, str] = NO_METADATA,
+        *,
+        kept: bool = True,
     ) -> str:
-        """A new, empty conversation; the system message, if any, heads it."""
+        """A new, empty conversation; the system message, if any, heads it.
+
+        kept: False for one that no list shows, and that is deleted with this process.
+        """
         return await self.host.database(
             self._store.create_conversation,
             principal=self.principal,
             system=system,
             title=title,
             metadata=metadata,
+            listed=kept,
+            kept=kept,
         )
-
-    async def conversation(self, conversation: str) -> ConversationView:
-        """What is known of it; what a killed process has left running in it has ended."""
-
-        def load() -> ConversationView:
-            self._store.settle(conversation)
-            return self._store.conversation(conversation, principal=self.principal).view()
-
-        return await self.host.database(load)
-
-    async def conversations(
-        self, limit: int = 20, after: str | None = None
-    ) -> list[ConversationView]:
-        """The last changed first; after: those that follow that one."""
-        rows = await self.host.database(
-            self._store.conversations, principal=self.principal, limit=limit, after=after
-        )
-        return [row.view() for row in rows]
-
-    async def latest_conversation(self) -> str | None:
-        """The conversation used last, in any process."""
-        return await self.host.database(self._store.latest, principal=self.principal)
-
-    async def resolve_conversation(self, id_or_prefix: str) -> str:
-        """The full id. Raises ConversationNotFound, saying whether none or several match."""
-        return await self.host.database(self._store.resolve, id_or_prefix, principal=self.principal)
 
     async def update_conversation(
         self,
@@ -104,8 +88,10 @@ class ConversationService:
     async def delete_conversation(self, conversation: str) -> None:
         """Its rows and what only it had in the cache. A turn that runs in it is cancelled first."""
         running = (await self.conversation(conversation)).running
-        if running is not None and (live := self.host.live(running)) is not None:
-            await live.stop()
+        beside = await self.host.database(self._store.running_siblings, conversation)
+        for response in (running, *beside):
+            if response is not None and (live := self.host.live(response)) is not None:
+                await live.stop()
         paths = await self.host.database(
             self._store.delete_conversation, conversation, principal=self.principal
         )
@@ -113,48 +99,36 @@ class ConversationService:
         await self._purge(conversation, paths)
 
     async def fork_conversation(
-        self, conversation: str, *, at: str | None = None, title: str = ""
+        self, conversation: str, *, at: str | None = None, title: str = "", kept: bool = True
     ) -> ConversationView:
         """Another conversation that goes on from the tip, or from a message or response `at`.
 
-        Nothing is copied.
+        Nothing is copied. kept: as of create_conversation.
         """
         row = await self.conversation(conversation)
         tip = row.tip if at is None else await self._message(at)
         fork = await self.host.database(
-            self._store.create_conversation, principal=self.principal, title=title, tip=tip
+            self._store.create_conversation,
+            principal=self.principal,
+            title=title,
+            tip=tip,
+            listed=kept,
+            kept=kept,
         )
         return await self.conversation(fork)
-
-    async def messages(self, conversation: str) -> list[MessageView]:
-        """The messages on the path to the tip, oldest first."""
-        path = await self._path(conversation)
-        return [MessageView(m.id, m.role, m.text, m.status) for m in path.messages]
 
     async def tree(self, conversation: str, *, warmth: bool = False) -> list[TreeMessage]:
         """Every message that the conversation has passed, parents first.
 
         warmth: with each one's tokens, and how many of these are cached.
         """
-        tree = await self.host.database(self._store.tree, conversation, principal=self.principal)
+        tree = await super().tree(conversation)
         if not warmth:
             return tree
         passed = await self.host.database(
             self._store.passed, conversation, principal=self.principal
         )
         return await self._cache.warm(tree, passed)
-
-    async def search(self, query: str, limit: int = 20) -> list[SearchHit]:
-        """Messages of listed conversations that have these words, the best first."""
-        return await self.host.database(
-            self._store.search, query, principal=self.principal, limit=limit
-        )
-
-    async def export(self, conversation: str, kind: str) -> str:
-        """The conversation as "json", all of its branches, or as "markdown", its path."""
-        return await self.host.database(
-            self._store.export, conversation, principal=self.principal, kind=kind
-        )
 
     async def undo(self, conversation: str) -> MessageView:
         """Take the last turn off the conversation; returns the user's message of it.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import ModelLoadError
+from radixchat.engine.inspection import inspect_description
 from radixchat.engine.model_config import ModelConfig
 from radixchat.engine.model_store import ModelStore
 from radixchat.engine.template import ChatTemplate
@@ -22,13 +22,16 @@ from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.warm_up import warm_up
 from radixchat.engine.weights import Checkpoint, inspect_checkpoint, load_checkpoint
 from radixchat.server.host import ChatHost
+from radixchat.server.model_name import public_name
 from radixchat.server.option_reader import OptionReader
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.service import ChatService
-from radixchat.server.store import Store
+from radixchat.server.store_thread import StoreThread, open_store
 
 # For whom a service in a process of its own answers: whoever started it.
 LOCAL_PRINCIPAL = "local"
+
+_NO_MEMORY = ("allocate memory", "out of memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +87,32 @@ async def open_host(settings: LocalSettings) -> AsyncIterator[ChatHost]:
     Raises ModelLoadError, ConfigError or StoreError.
     """
     # The store comes first: it is quick, and an unusable file should not cost a model's loading.
-    database_thread = ThreadPoolExecutor(1, thread_name_prefix="database")
-    loop = asyncio.get_running_loop()
-    path = settings.database or Path(":memory:")
-    store = await loop.run_in_executor(database_thread, Store, path)
-    try:
-        secret = await loop.run_in_executor(database_thread, store.secret)
+    async with open_store(settings.database) as database:
         model = await asyncio.to_thread(load_model, settings)
-    except BaseException:
-        await loop.run_in_executor(database_thread, store.close)
-        database_thread.shutdown()
-        raise
+        async with run_host(settings, model, database) as host:
+            yield host
+
+
+@asynccontextmanager
+async def run_host(
+    settings: LocalSettings, model: LoadedModel, database: StoreThread, *, closes_store: bool = True
+) -> AsyncIterator[ChatHost]:
+    """A loaded model's host, over that store; leaving the block stores what runs, then stops it."""
+    secret = await database.call(database.store.secret)
     engine = EngineThread(model.engine)
     engine.start()
     host = ChatHost(
         engine=engine,
         plan=model.engine.plan,
-        store=store,
-        database_thread=database_thread,
+        store=database.store,
+        database_thread=database.thread,
         tokenizer=model.tokenizer,
         prompts=model.prompts,
         options=model.options,
         model_name=public_name(settings.model),
         notices=model.notices,
         namespace_of=functools.partial(model.engine.namespace, secret),
+        closes_store=closes_store,
     )
     try:
         yield host
@@ -122,33 +127,31 @@ async def open_service(settings: LocalSettings) -> AsyncIterator[ChatService]:
         yield host.service(LOCAL_PRINCIPAL)
 
 
-def public_name(model: str) -> str:
-    """What clients call it: of a file or folder its own name, not where on this machine it is."""
-    path = Path(model).expanduser()
-    if not path.exists():
-        return model
-    # Of a link its own name, not its target's: the hub's cache has files named by their hash.
-    return path.resolve().name if path.name in ("", "..") else path.name
-
-
 def prepare(settings: LocalSettings, report: Callable[[str], None]) -> None:
     """What only a machine's first run has to do, told line by line. Raises ConfigError."""
     warm_up(settings.engine_config(), report)
+
+
+def inspect_model(settings: LocalSettings) -> None:
+    """Whether what the settings name could be loaded, as far as no weight has to be read for that.
+
+    Raises ModelLoadError or ConfigError.
+    """
+    path = _installed(settings)
+    settings.engine_config().resolve(inspect_checkpoint(path))
+    inspect_description(path)
 
 
 def load_model(settings: LocalSettings) -> LoadedModel:
     """Load what the settings name, from disk only. Raises ModelLoadError or ConfigError."""
     config = settings.engine_config()
     arithmetic = config.arithmetic()
-    path = ModelStore.default().find(settings.model)
-    if path is None:
-        raise ModelLoadError(
-            f"model {settings.model!r} is not on this machine; "
-            f"fetch it with: radixchat models pull {settings.model}"
-        )
+    path = _installed(settings)
     if path.is_dir():  # a setting that cannot be is told before gigabytes are read
         config.resolve(inspect_checkpoint(path))
-    checkpoint = load_checkpoint(path, arithmetic.dtype, arithmetic.weights)
+    with _memory_for(settings.model):
+        checkpoint = load_checkpoint(path, arithmetic.dtype, arithmetic.weights)
+        engine = Engine(checkpoint, config)
     tokenizer = (
         Tokenizer.from_directory(path)
         if checkpoint.fields is None
@@ -161,12 +164,38 @@ def load_model(settings: LocalSettings) -> LoadedModel:
         )
     template = ChatTemplate.of(tokenizer)
     return LoadedModel(
-        engine=Engine(checkpoint, config),
+        engine=engine,
         tokenizer=tokenizer,
         prompts=PromptBuilder(tokenizer, template, render_hash(path, checkpoint, template)),
         options=OptionReader(tokenizer, checkpoint.config.vocab_size),
         notices=(*model_notices(checkpoint.config), *template_notices(template)),
     )
+
+
+def _installed(settings: LocalSettings) -> Path:
+    path = ModelStore.default().find(settings.model)
+    if path is None:
+        raise ModelLoadError(
+            f"model {settings.model!r} is not on this machine; "
+            f"fetch it with: radixchat models pull {settings.model}"
+        )
+    return path
+
+
+@contextmanager
+def _memory_for(model: str) -> Iterator[None]:
+    """Tell of memory that is short, of this machine or of its GPU, as ModelLoadError."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        said = str(error).lower()
+        # torch says it of a CPU in a plain RuntimeError.
+        if not isinstance(error, MemoryError) and not any(words in said for words in _NO_MEMORY):
+            raise
+        raise ModelLoadError(
+            f"there is not enough memory for {model} and its cache; --pool-tokens with a smaller "
+            f"number wants less ({error})"
+        ) from error
 
 
 def render_hash(path: Path, checkpoint: Checkpoint, template: ChatTemplate) -> str:

@@ -53,8 +53,10 @@ ALLOWED: dict[str, set[str]] = {
         "radixchat.server.event_reader",
         "radixchat.server.protocol",
         "radixchat.server.limits",
+        "radixchat.server.message",
         "radixchat.server.serve_settings",
         "radixchat.server.serving",
+        "radixchat.server.view_reader",
         "radixchat.server.wire_client_events",
         "radixchat.server.wire_input",
         "radixchat.server.wire_session",
@@ -67,7 +69,9 @@ ALLOWED: dict[str, set[str]] = {
 # model files that `radixchat models` manages.
 ALLOWED_LAZILY = {
     "chat_cli": {
+        "radixchat.server.conversation_reader",
         "radixchat.server.local",
+        "radixchat.server.model_name",
         "radixchat.server.serve",
         "radixchat.server.serve_check",
         "radixchat.server.key_file",
@@ -76,6 +80,7 @@ ALLOWED_LAZILY = {
         "radixchat.server.new_file",
         "radixchat.server.rows",
         "radixchat.server.store",
+        "radixchat.server.store_thread",
         "radixchat.engine.model_store",
     },
 }
@@ -83,7 +88,7 @@ ALLOWED_LAZILY = {
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine/thread.py"},
     "queue": {"engine/thread.py"},
-    "concurrent": {"engine/grammar.py", "server/host.py", "server/local.py"},
+    "concurrent": {"engine/grammar.py", "server/host.py", "server/store_thread.py"},
     "asyncio": {"engine/thread.py", "server", "chat_cli", "bench"},
 }
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}

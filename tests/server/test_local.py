@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from radixchat.engine.errors import ConfigError
-from radixchat.server.local import LocalSettings, load_model, public_name
+from radixchat.server.local import LocalSettings, load_model
+from radixchat.server.model_name import public_name
 
 SECRET = b"s" * 16
 
