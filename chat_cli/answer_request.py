@@ -1,4 +1,4 @@
-"""What is sent for an answer: options and texts as the wire's `response.create` and `.regenerate`.
+"""What is sent for an answer: options and texts as the wire's `response.*`.
 
 The inverse of the server's `response_ask.py`: what is left to its default is not sent. Knows no
 connection.
@@ -14,6 +14,7 @@ from radixchat.server.protocol import ResponseFormat, ResponseOptions
 from radixchat.server.wire_client_events import (
     RegenerateExtras,
     ResponseCreate,
+    ResponseExtend,
     ResponseRegenerate,
 )
 from radixchat.server.wire_input import Extras, GrammarFormat, Sampling, TextConfig, TextFormat
@@ -58,14 +59,25 @@ class AnswerRequest:
         self, event_id: str, conversation: str, options: ResponseOptions
     ) -> dict[str, Any]:
         """Answer a conversation's last message once more."""
-        event = ResponseRegenerate(
-            event_id=event_id,
-            conversation=conversation,
-            text=_text_config(options.response_format),
-            x=RegenerateExtras(**self._extras(options)),
+        again = self._again(options)
+        return wire_dict(ResponseRegenerate(event_id=event_id, conversation=conversation, **again))
+
+    def sibling(self, event_id: str, response: str, options: ResponseOptions) -> dict[str, Any]:
+        """Answer once more what a response answers."""
+        again = self._again(options)
+        return wire_dict(ResponseRegenerate(event_id=event_id, response_id=response, **again))
+
+    def extend(self, event_id: str, conversation: str, options: ResponseOptions) -> dict[str, Any]:
+        """Go on with a conversation's last answer."""
+        again = self._again(options)
+        return wire_dict(ResponseExtend(event_id=event_id, conversation=conversation, **again))
+
+    def _again(self, options: ResponseOptions) -> dict[str, Any]:
+        return {
+            "text": _text_config(options.response_format),
+            "x": RegenerateExtras(**self._extras(options)),
             **_given(options, _OPENAI),
-        )
-        return wire_dict(event)
+        }
 
     def _extras(self, options: ResponseOptions) -> dict[str, Any]:
         extras = _given(options, _SAMPLING)

@@ -12,7 +12,6 @@ Imports no engine.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import Any, Self
@@ -21,14 +20,11 @@ from radixchat.chat_cli.answer_exchange import AnswerExchange, LanePool, new_eve
 from radixchat.chat_cli.answer_request import AnswerRequest
 from radixchat.chat_cli.backoff import Backoff
 from radixchat.chat_cli.connection_loss import ConnectionLost
-from radixchat.chat_cli.inbox import Event
+from radixchat.chat_cli.remote_conversations import RemoteConversations, asking
 from radixchat.chat_cli.server_address import ServerAddress
-from radixchat.chat_cli.server_connection import ServerConnection
 from radixchat.chat_cli.server_link import ServerLink
-from radixchat.server.event_reader import message_view, message_views
-from radixchat.server.protocol import MessageView, ResponseEvent, ResponseOptions
+from radixchat.server.protocol import ResponseEvent, ResponseOptions
 
-_PAGE = 50
 DEFAULT_BACKOFF = Backoff()
 
 
@@ -36,7 +32,7 @@ def _tell_nobody(text: str) -> None:
     """Whoever does not listen is told nothing."""
 
 
-class AsyncChatClient:
+class AsyncChatClient(RemoteConversations):
     """One principal's conversations at one server; answers of several may run beside each other.
 
     Every method raises the RadixChatError that the service raises; besides KeyRefused,
@@ -57,12 +53,11 @@ class AsyncChatClient:
         tell: is told in words when the server is lost, and when it is back. Raises ConfigError.
         """
         self.address = ServerAddress.parse(url)
+        super().__init__(ServerLink(self.address, key, backoff, tell))
         self._sends_key = key is not None
-        self._link = ServerLink(self.address, key, backoff, tell)
         self._request = request or AnswerRequest()
         self._exchanges: dict[str, AnswerExchange] = {}
         self._lanes: LanePool | None = None
-        self._abandoned: set[str] = set()
 
     async def __aenter__(self) -> Self:
         """Connect, once. Raises the RadixChatError that prevents it."""
@@ -96,32 +91,6 @@ class AsyncChatClient:
         own = (f"the key goes to {address.shown} unencrypted",) if exposed else ()
         return (*own, *self._link.hello.get("notices", ()))
 
-    async def create_conversation(self, system: str | None = None) -> str:
-        """A new, empty conversation's id."""
-        created = await self._ask("session.create", instructions=system)
-        return str(created["session"]["id"])
-
-    async def latest_conversation(self) -> str | None:
-        """The conversation with a turn that was changed last."""
-        after: str | None = None
-        while True:
-            page = await self._ask("session.list", limit=_PAGE, after=after)
-            for session in page["sessions"]:
-                if session["num_turns"]:
-                    return str(session["id"])
-            if not page["has_more"]:
-                return None
-            after = page["sessions"][-1]["id"]
-
-    async def resolve_conversation(self, id_or_prefix: str) -> str:
-        """The full id. Raises ConversationNotFound: unknown or ambiguous."""
-        resolved = await self._ask("session.resolve", prefix=id_or_prefix)
-        return str(resolved["session_id"])
-
-    async def messages(self, conversation: str) -> list[MessageView]:
-        """The path at the conversation's tip, oldest first."""
-        return message_views(await self._ask("session.get", session_id=conversation))
-
     def send(
         self, conversation: str, text: str, options: ResponseOptions
     ) -> AsyncGenerator[ResponseEvent]:
@@ -140,29 +109,13 @@ class AsyncChatClient:
         """Answer the last user's message again."""
         return self._answer(self._request.regenerate(new_event_id(), conversation, options))
 
-    async def undo(self, conversation: str) -> MessageView:
-        """Remove the last turn, once; its user's message."""
-        before = await self._ask("session.get", session_id=conversation)
-        while True:
-            connection = await self._link.connection()
-            try:
-                undone = await connection.ask(_event("session.undo", session_id=conversation))
-            except ConnectionLost:
-                now = await self._ask("session.get", session_id=conversation)
-                if now["session"]["tip"] == before["session"]["tip"]:
-                    continue  # it had not been heard
-                users = [view for view in message_views(before) if view.role == "user"]
-                if users:
-                    return users[-1]
-            else:
-                return message_view(undone["message"])
+    def sibling(self, response: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
+        """Another answer beside a response's; no conversation moves to it."""
+        return self._answer(self._request.sibling(new_event_id(), response, options))
 
-    async def close_conversation(self, conversation: str) -> None:
-        """Say that nobody is about to go on with it; a server that is lost need not hear it."""
-        if self._link.is_up:
-            connection = await self._link.connection()
-            with contextlib.suppress(ConnectionLost):
-                await connection.ask(_event("session.close", session_id=conversation))
+    def extend(self, conversation: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
+        """Go on with the last answer, which was cut short: a longer one that begins with it."""
+        return self._answer(self._request.extend(new_event_id(), conversation, options))
 
     async def cancel(self, response: str) -> None:
         """End a response: its iterator ends incomplete, "interrupted"."""
@@ -175,7 +128,7 @@ class AsyncChatClient:
             try:
                 # Nothing answers a cancel but a refusal, which comes before the pong.
                 await connection.ask(
-                    _event("response.cancel", response_id=response), _event("ping")
+                    asking("response.cancel", response_id=response), asking("ping")
                 )
             except ConnectionLost:
                 continue
@@ -212,25 +165,3 @@ class AsyncChatClient:
                     self._exchanges.pop(response, None)
                     if not exchange.answer.ended:
                         self._abandoned.add(response)
-
-    async def _ask(self, type_: str, **fields: Any) -> Event:
-        """The reply; asked again where the connection was lost before it came."""
-        while True:
-            connection = await self._link.connection()
-            try:
-                await self._cancel_abandoned(connection)
-                return await connection.ask(_event(type_, **fields))
-            except ConnectionLost:
-                continue
-
-    async def _cancel_abandoned(self, connection: ServerConnection) -> None:
-        """Have ended what was left while nobody could be told: else it runs for its grace."""
-        while self._abandoned:
-            response = next(iter(self._abandoned))
-            await connection.send(_event("response.cancel", response_id=response))
-            self._abandoned.discard(response)
-
-
-def _event(type_: str, **fields: Any) -> dict[str, Any]:
-    given = {name: value for name, value in fields.items() if value is not None}
-    return {"type": type_, "event_id": new_event_id(), **given}

@@ -1,4 +1,4 @@
-"""How long to wait before a lost server is tried again, and when to give up. Standard library."""
+"""How long to wait before a server is asked again, and when to give up. Standard library."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ class Backoff:
     """Seconds: the first wait, doubled with each try up to `most_s`; each a little shorter.
 
     So many clients that lost one server do not come back at the same moment. patience_s: after so
-    long without an event of an answer, or a reply, it is given up.
+    long without an event of an answer, or a reply, it is given up. busy_s: so long a conversation
+    that somebody else is answering is asked for again: their answer may be at its end.
     """
 
     first_s: float = 0.5
     most_s: float = 8.0
     patience_s: float = 120.0
+    busy_s: float = 2.0
 
     def delay_s(self, tries: int, hint_s: float = 0.0) -> float:
         """Before try number `tries`, from 0; never sooner than the server asked."""

@@ -7,6 +7,7 @@ lost. Knows no exchange: whoever had one on a lost connection takes it up on the
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from radixchat.chat_cli.backoff import Backoff
@@ -33,13 +34,14 @@ class ServerLink:
     ) -> None:
         """tell: is told in words when the server is lost, and when it is back."""
         self.address = address
+        self.backoff = backoff
         self._key = key
-        self._backoff = backoff
-        self._tell = tell
+        self.tell = tell
         self._connection: ServerConnection | None = None
         self._connecting = asyncio.Lock()
         self._reconnecting: asyncio.Task[ServerConnection] | None = None
         self._num_stops = 0
+        self._stopped = asyncio.Event()
         self._tries = 0
         self._lost_at: float | None = None
 
@@ -76,9 +78,19 @@ class ServerLink:
                 self._connection = await self._reconnected(self._connection.loss)
             return self._connection
 
+    async def pause(self, seconds: float) -> None:
+        """Wait before something is asked again. Raises WaitingStopped after stop_waiting."""
+        stopped = self._stopped
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await stopped.wait()
+                raise WaitingStopped("you have stopped waiting")
+
     def stop_waiting(self) -> None:
         """Whoever waits for the server now waits no longer; who asks later does."""
         self._num_stops += 1
+        self._stopped.set()
+        self._stopped = asyncio.Event()
         if self._reconnecting is not None:
             self._reconnecting.cancel()
 
@@ -110,10 +122,10 @@ class ServerLink:
         loop = asyncio.get_running_loop()
         if self._lost_at is None:
             self._lost_at = loop.time()
-            self._tell(f"{self.address.shown} is lost; trying to get it back")
-        give_up = self._lost_at + self._backoff.patience_s
+            self.tell(f"{self.address.shown} is lost; trying to get it back")
+        give_up = self._lost_at + self.backoff.patience_s
         while not loss.is_final:
-            delay = self._backoff.delay_s(self._tries, loss.retry_after_s)
+            delay = self.backoff.delay_s(self._tries, loss.retry_after_s)
             if loop.time() + delay > give_up:
                 seconds = loop.time() - self._lost_at
                 self._forget_tries()
@@ -133,7 +145,7 @@ class ServerLink:
         without a pause."""
         if self._lost_at is not None:
             self._forget_tries()
-            self._tell(f"{self.address.shown} is back")
+            self.tell(f"{self.address.shown} is back")
 
     def _forget_tries(self) -> None:
         self._tries, self._lost_at = 0, None

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import random
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from radixchat.tests.server.sockets import Server, open_server, serve_sockets, s
 from radixchat.tests.server.test_tls import make_certificate
 from radixchat.tests.slow_steps import slowed
 
-QUICK = Backoff(first_s=0.01, most_s=0.05, patience_s=20)
+QUICK = Backoff(first_s=0.01, most_s=0.05, patience_s=20, busy_s=0.1)
 LONG = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=120, speculate=False)
 
 
@@ -331,11 +331,47 @@ def test_many_at_once(local: LocalSettings) -> None:
             options = ResponseOptions(max_output_tokens=8, seed=1)
             done = await asyncio.gather(*(read(client.send(id_, "hi", options)) for id_ in ids))
             assert len({end.output_text for end in done}) == 1
-            events = client.send(ids[0], "more", LONG)
+            events = client.send(ids[0], "more", replace(LONG, max_output_tokens=3000))
             await anext(events)
-            with pytest.raises(ConversationLocked):
-                await read(client.send(ids[0], "at the same time", LONG))
+            for refused in (
+                read(client.send(ids[0], "at the same time", LONG)),
+                client.undo(ids[0]),
+            ):
+                with pytest.raises(ConversationLocked):
+                    await refused
             await events.aclose()
+
+    with slowed(0.001):
+        serve_sockets(body, local)
+
+
+def test_a_conversation_that_is_busy_is_asked_again(local: LocalSettings) -> None:
+    """Whoever comes while another answer is at its end is answered after it, or moves the tip."""
+    patient = replace(QUICK, busy_s=30.0)
+
+    async def body(server: Server) -> None:
+        async with (
+            client_of(server.url) as one,
+            client_of(server.url, backoff=patient) as other,
+        ):
+            conversation = await one.create_conversation()
+            refusals = server.edge.metrics.refusals
+            for ask in ("send", "undo"):
+                refusals.clear()
+                events = one.send(conversation, "one", replace(LONG, max_output_tokens=3000))
+                await anext(events)
+                short = replace(LONG, max_output_tokens=3)
+                later: Coroutine[Any, Any, object] = (
+                    read(other.send(conversation, "two", short))
+                    if ask == "send"
+                    else other.undo(conversation)
+                )
+                answered = asyncio.create_task(later)
+                await settled(lambda: refusals["conversation_locked"] > 0)
+                await events.aclose()
+                await answered
+            users = [m.text for m in await one.messages(conversation) if m.role == "user"]
+            assert users == ["one", "two"]
 
     with slowed(0.001):
         serve_sockets(body, local)
@@ -364,13 +400,21 @@ def test_a_server_that_does_not_come_back(local: LocalSettings) -> None:
         ):
             conversation = await client.create_conversation()
             target, proxy.target = proxy.target, None
-            events = client.send(conversation, "one", LONG)
-            await anext(events)
-            for task in list(proxy.tasks):
-                task.cancel()
-            with pytest.raises(ServerUnreachable, match="is gone since"):
-                async for _ in events:
-                    pass
+            events = client.send(conversation, "one", replace(LONG, max_output_tokens=3000))
+            seen: list[ResponseEvent] = []
+            async for event in events:
+                seen.append(event)
+                if isinstance(event, OutputTextDelta):
+                    for task in list(proxy.tasks):
+                        task.cancel()
+            done = seen[-1]
+            assert isinstance(done, ResponseDone)
+            assert (done.status, done.reason) == ("incomplete", "server_shutdown")
+            assert done.error is not None
+            assert done.error.code == "server_unavailable"
+            assert "is gone since" in done.error.message
+            text = "".join(e.delta for e in seen if isinstance(e, OutputTextDelta))
+            assert done.output_text == text != ""
             with pytest.raises(ServerUnreachable):
                 await client.messages(conversation)
             proxy.target = target
