@@ -46,7 +46,6 @@ def configured(command: click.Command, ctx: click.Context) -> dict[str, object]:
         for sister in sisters
         if isinstance(sister, ConfiguredCommand)
         for option in _options(sister)
-        if option.expose_value
     }
     return load_config(config_file(), _options(command), others)
 
@@ -57,9 +56,10 @@ def _variables(ctx: click.Context) -> set[str]:
     for command in commands:
         if isinstance(command, click.Group):
             commands.extend(command.commands.values())
-        found.update(str(option.envvar) for option in _options(command) if option.envvar)
+        found.update(str(option.envvar) for option in _options(command))
     return found
 
 
 def _options(command: click.Command) -> list[click.Option]:
-    return [param for param in command.params if isinstance(param, click.Option)]
+    """Those that can be set elsewhere: what has a variable has a key, and nothing else has one."""
+    return [param for param in command.params if isinstance(param, click.Option) and param.envvar]

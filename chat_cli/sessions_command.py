@@ -1,15 +1,13 @@
-"""`radixchat sessions`: list, search, export, import, verify, backup. Knows click; the store works.
+"""`radixchat sessions`: the group, and the verbs that need the file: import, verify, backup.
 
-Standard output has what a script wants: what is exported, the ids of what is imported, the problems
-that are found, or a line per conversation of tab-separated id, turns, day and title (or how it
-begins); on a terminal in columns under their names.
+Standard output has what a script wants: what is shown or exported, the ids of what is imported,
+forked or deleted, the problems that are found, or a line per conversation of tab-separated id,
+turns, day and title (or how it begins); on a terminal in columns under their names.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,133 +15,41 @@ import click
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.configured_command import ConfiguredCommand
-from radixchat.chat_cli.control_characters import neutral_line, neutralise
-from radixchat.chat_cli.engine_flags import database_flag, take_database
-from radixchat.chat_cli.guard import guarded
-from radixchat.chat_cli.table import show_rows
+from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.conversation_source import owner
+from radixchat.chat_cli.engine_flags import database_flag
+from radixchat.chat_cli.sessions_change import delete, fork
+from radixchat.chat_cli.sessions_read import export, list_sessions, search, show
+from radixchat.chat_cli.sessions_run import principal_flag, run_on_file
 from radixchat.server.protocol import InvalidRequest
 
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams
-    from radixchat.server.rows import ConversationRow
     from radixchat.server.store import Store
 
-_HELP = """Conversations that are stored: found, copied, checked.
+_HELP = """Conversations that are stored: found, shown, copied, sorted out, checked.
 
-A server and chats may use the file meanwhile. Conversations of a server's clients are told apart
-by --principal, a key's name or the principal that `radixchat keys list` shows; without it they are
-your own.
+Servers and chats may use them meanwhile. Conversations of a server's clients are told apart by
+--principal, a key's name or the principal that `radixchat keys list` shows; without it they are
+your own. With --url they are those of a server, and of the key that is given.
+
+A conversation is meant by its id, or by how that begins: 4 characters or more.
 """
 _SQLITE = b"SQLite format 3\0"
-_PAGE = 100
-_OWN = "local"
-_COLUMNS = ("ID", "TURNS", "CHANGED", "TITLE")
 
-_principal_flag = click.option(
-    "--principal", metavar="NAME", default=_OWN, help="Whose conversations: a key's name, or an id."
+
+@click.group(
+    help=_HELP,
+    commands=[list_sessions, show, search, export, delete, fork],
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-@click.group(help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 def sessions() -> None:
     """Dispatch to a subcommand."""
 
 
-@sessions.command("list", cls=ConfiguredCommand)
-@_principal_flag
-@database_flag
-def list_sessions(principal: str, database: str | None) -> None:
-    """List them, the last changed first."""
-
-    def work(store: Store, streams: Streams) -> int:
-        rows = [_row(row) for row in _all_of(store, _owner(store, principal))]
-        show_rows(_COLUMNS, rows, to_terminal=streams.answers.is_terminal)
-        if not rows:
-            streams.notes.note("there is no conversation")
-        return exit_codes.OK
-
-    _run(work, database)
-
-
-@sessions.command(cls=ConfiguredCommand)
-@click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1, 100), default=20, show_default=True)
-@_principal_flag
-@database_flag
-def search(words: tuple[str, ...], limit: int, principal: str, database: str | None) -> None:
-    """Find messages.
-
-    They have all WORDS, or words that begin so; "a phrase" is found as it is.
-    """
-
-    def work(store: Store, streams: Streams) -> int:
-        owner = _owner(store, principal)
-        for hit in store.search(" ".join(words), principal=owner, limit=limit):
-            click.echo(f"{hit.conversation}\t{hit.role}\t{neutral_line(hit.snippet)}")
-        return exit_codes.OK
-
-    _run(work, database)
-
-
-@sessions.command(cls=ConfiguredCommand)
-@click.argument("ids", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="All conversations.")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["json", "markdown", "llm"]),
-    default="json",
-    show_default=True,
-    help="json: all of it, a line each; markdown: to be read; llm: its logs.db.",
-)
-@click.option("-o", "--output", metavar="FILE", help="A new file, which only you can read.")
-@_principal_flag
-@database_flag
-def export(
-    ids: tuple[str, ...],
-    everything: bool,
-    kind: str,
-    output: str | None,
-    principal: str,
-    database: str | None,
-) -> None:
-    """Write conversations out.
-
-    Those that begin with one of IDS; without any the one used last.
-    """
-    if everything and ids:
-        raise click.UsageError("--all and IDS say different things")
-    if kind == "llm" and output is None:
-        raise click.UsageError("a logs.db is a file: name it with -o")
-
-    def work(store: Store, streams: Streams) -> int:
-        owner = _owner(store, principal)
-        chosen = _chosen(store, ids, everything, owner)
-        if output is None:
-            for conversation in chosen:
-                text = store.export(conversation, principal=owner, kind=kind)
-                shown = neutralise(text) if streams.answers.is_terminal else text
-                click.echo(shown.rstrip("\n") + ("\n" if kind == "markdown" else ""))
-            return exit_codes.OK
-        path = Path(output).expanduser()
-        if kind == "llm":
-            turns = store.export_llm(path, chosen, principal=owner)
-            streams.notes.note(f"{len(chosen)} conversations, {turns} turns")
-            return exit_codes.OK
-        from radixchat.server.new_file import new_file
-
-        with new_file(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-            for conversation in chosen:
-                text = store.export(conversation, principal=owner, kind=kind)
-                file.write(text.rstrip("\n") + ("\n\n" if kind == "markdown" else "\n"))
-        return exit_codes.OK
-
-    _run(work, database)
-
-
 @sessions.command("import", cls=ConfiguredCommand)
 @click.argument("file")
-@_principal_flag
+@principal_flag
 @database_flag
 def import_sessions(file: str, principal: str, database: str | None) -> None:
     """Read conversations in.
@@ -155,18 +61,18 @@ def import_sessions(file: str, principal: str, database: str | None) -> None:
     """
 
     def work(store: Store, streams: Streams) -> int:
-        owner = _owner(store, principal)
+        whose = owner(store, principal)
         path = Path(file).expanduser()
         if file != "-" and not path.exists():
             raise InvalidRequest(f"there is no file {path}")
         content = sys.stdin.buffer.read() if file == "-" else path.read_bytes()
         if content.startswith(_SQLITE):
-            logs = store.import_llm_logs(path, principal=owner)
+            logs = store.import_llm_logs(path, principal=whose)
             made, here = list(logs.conversations), logs.num_here
             if logs.num_left_out:
                 streams.notes.note(f"{logs.num_left_out} parts that are no text were left out")
         else:
-            made, here = _import_lines(store, content, owner)
+            made, here = _import_lines(store, content, whose)
         for conversation in made:
             click.echo(conversation)
         if here:
@@ -174,7 +80,7 @@ def import_sessions(file: str, principal: str, database: str | None) -> None:
             streams.notes.note(f"{here} {were} here already")
         return exit_codes.OK
 
-    _run(work, database, may_be_new=True)
+    run_on_file(database, work, may_be_new=True)
 
 
 @sessions.command(cls=ConfiguredCommand)
@@ -195,7 +101,7 @@ def verify(database: str | None) -> None:
         streams.notes.note("all is well")
         return exit_codes.OK
 
-    _run(work, database)
+    run_on_file(database, work)
 
 
 @sessions.command(cls=ConfiguredCommand)
@@ -211,42 +117,7 @@ def backup(file: str, database: str | None) -> None:
         store.backup(Path(file).expanduser())
         return exit_codes.OK
 
-    _run(work, database)
-
-
-def _owner(store: Store, name: str) -> str:
-    """The principal of that id, or of the newest key of that name."""
-    keys = store.keys.list()
-    if name == _OWN or any(key.principal == name for key in keys):
-        return name
-    return next((key.principal for key in reversed(keys) if key.name == name), name)
-
-
-def _row(row: ConversationRow) -> tuple[str, ...]:
-    day = datetime.fromtimestamp(row.updated_at, UTC).date().isoformat()
-    return (row.id, str(row.num_turns), day, neutral_line(row.heading))
-
-
-def _all_of(store: Store, principal: str) -> Sequence[ConversationRow]:
-    rows: list[ConversationRow] = []
-    while True:
-        after = rows[-1].id if rows else None
-        page = store.conversations(principal=principal, limit=_PAGE, after=after)
-        rows += page
-        if len(page) < _PAGE:
-            return rows
-
-
-def _chosen(store: Store, ids: Sequence[str], everything: bool, principal: str) -> list[str]:
-    """The full ids meant. Raises ConversationNotFound, InvalidRequest."""
-    if everything:
-        return [row.id for row in _all_of(store, principal)]
-    if ids:
-        return [store.resolve(id_, principal=principal) for id_ in ids]
-    latest = store.latest(principal=principal)
-    if latest is None:
-        raise InvalidRequest("no conversation was used yet; name one, or --all")
-    return [latest]
+    run_on_file(database, work)
 
 
 def _import_lines(store: Store, content: bytes, principal: str) -> tuple[list[str], int]:
@@ -266,25 +137,3 @@ def _import_lines(store: Store, content: bytes, principal: str) -> tuple[list[st
         else:
             made.append(imported)
     return made, here
-
-
-def _run(
-    work: Callable[[Store, Streams], int], database: str | None, *, may_be_new: bool = False
-) -> None:
-    """Do the work with the database and exit with its code; an error is shown."""
-    from radixchat.chat_cli.interrupts import Interrupts
-    from radixchat.chat_cli.streams import Streams
-    from radixchat.server.store import Store
-
-    streams = Streams.of_this_process(json=True, ids=False)
-    path = take_database({"database": database})
-
-    def with_store() -> int:
-        if not may_be_new and not path.exists():
-            raise InvalidRequest(f"there is no database {path}")
-        with Store(path) as store:
-            return work(store, streams)
-
-    with Interrupts(interrupt_leaves=True):
-        code = guarded(with_store, streams.notes.error)
-    raise SystemExit(code)

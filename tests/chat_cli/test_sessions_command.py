@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from radixchat.chat_cli.exit_codes import TEMPORARY
 from radixchat.chat_cli.main import cli
+from radixchat.chat_cli.paths import config_file
 from radixchat.server.store import Store
-from radixchat.tests.server.turns import ME, change, say, texts
+from radixchat.tests.chat_cli.chat_terminal import ChatTerminal
+from radixchat.tests.server.turns import ME, begin, change, load, say, texts
 
 
 @pytest.fixture
@@ -79,6 +82,140 @@ def test_a_principal_by_its_key_s_name(database: Path) -> None:
     assert ids(database, "--principal", "ada") == [theirs]
     assert theirs in sessions(database, "search", "needle", "--principal", "ada").stdout
     assert theirs in sessions(database, "export", "--principal", "ada").stdout
+
+
+def test_list_for_scripts(database: Path) -> None:
+    """An object a line, with times and how it begins; at most as many as are wanted."""
+    (line,) = sessions(database, "list", "--json", "--limit", "1").stdout.splitlines()
+    found = json.loads(line)
+    assert (found["title"], found["opening"], found["num_turns"]) == ("Ham", "And ham?", 1)
+    assert found["updated_at"] >= found["created_at"] > 0
+    config_file().parent.mkdir()
+    config_file().write_text("json = true")  # for chat
+    assert len(sessions(database, "list").stdout.split("\t")) == 7
+
+
+def test_show(database: Path) -> None:
+    """From the first message to the last; without an id the conversation used last."""
+    ham, eggs = ids(database)
+    assert sessions(database, "show").stdout == "[user]\nAnd ham?\n\n[assistant]\nLonger.\n"
+    shown = sessions(database, "show", eggs[:-2])
+    assert shown.stdout.startswith("[system]\nCook.\n\n[user]\nHow long?\n\n[assistant]\n")
+    assert shown.stdout.endswith("Yes\x1b[31m really.\n")  # as it is: this is no terminal
+    document = json.loads(sessions(database, "show", eggs, "--json").stdout)
+    assert (document["id"], document["system"]) == (eggs, "Cook.")
+    assert [m["role"] for m in document["messages"]] == ["system"] + ["user", "assistant"] * 2
+    assert document["messages"][-1]["id"] == document["tip"]
+    assert sessions(database, "show", "ZZZZ").exit_code == 1
+    with Store(database) as store:
+        empty = store.create_conversation(principal=ME)
+    nothing = sessions(database, "show", empty)
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert f"{empty} has no message" in nothing.stderr
+    assert ham in ids(database)
+
+
+def test_show_the_tree(database: Path) -> None:
+    """A line per message, with the id that `fork --at` takes; as JSON with the parents."""
+    _, eggs = ids(database)
+    with Store(database) as store:
+        path = load(store, eggs).messages
+        store.move_tip(eggs, principal=ME, expected=path[-1].id, new=path[2].id)
+        say(store, eggs, "Another way?", "No.")
+    lines = sessions(database, "show", eggs, "--tree").stdout.splitlines()
+    assert [line.split(" ", 1)[1] for line in lines] == [
+        "* system: Cook.",
+        "* user: How long?",
+        "* assistant: Eight minutes.",
+        "    user: Sure?",
+        "    assistant: Yes␛[31m really.",
+        "*   user: Another way?",
+        "*   assistant: No.",
+    ]
+    tree = json.loads(sessions(database, "show", eggs, "--tree", "--json").stdout)["messages"]
+    assert [m["id"] for m in tree if m["on_path"]] == [
+        line.split()[0] for line in lines if " * " in line
+    ]
+    assert tree[0]["parent"] is None
+
+
+def test_delete(database: Path) -> None:
+    """Without a terminal nobody is asked; the ids of what is gone are printed."""
+    ham, eggs = ids(database)
+    result = sessions(database, "delete", ham, eggs, ham)
+    assert (result.exit_code, result.stdout) == (0, f"{ham}\n{eggs}\n")
+    assert ids(database) == []
+    assert sessions(database, "delete").exit_code == 2
+    assert sessions(database, "verify").exit_code == 0
+    assert len(ids(database, "--principal", "key_ada")) == 1
+
+
+def test_delete_all_or_none(database: Path) -> None:
+    """One that is unknown, or is being answered, keeps all of them where they are."""
+    ham, eggs = ids(database)
+    unknown = sessions(database, "delete", ham, "ZZZZ")
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    with Store(database) as store:
+        begin(store, eggs)
+        busy = sessions(database, "delete", ham, eggs)
+    assert (busy.exit_code, busy.stdout) == (TEMPORARY, "")
+    assert f"{eggs} is being answered" in busy.stderr
+    assert sorted(ids(database)) == sorted([ham, eggs])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("keys", "code"), [("y\r", 0), ("n\r", 0), ("\r", 0), ("\x03", 130)])
+def test_delete_asks_on_a_terminal(database: Path, keys: str, code: int) -> None:
+    """It says what it would delete, and takes Enter for no."""
+    ham, _ = ids(database)
+    with ChatTerminal("sessions", "delete", ham, "--db", str(database)) as terminal:
+        terminal.wait_for(rf"delete {ham} \(Ham, 1 turn\)\? \[y/N\]:")
+        terminal.type(keys)
+        assert terminal.exit_code() == code
+    assert (ham in ids(database)) == (keys != "y\r")
+
+
+def test_fork(database: Path) -> None:
+    """Another conversation with the same history, or with that up to a turn or a message."""
+    ham, eggs = ids(database)
+    (fork,) = sessions(database, "fork", eggs, "--name", "Soft").stdout.split()
+    with Store(database) as store:
+        assert texts(store, fork) == texts(store, eggs)
+        assert store.conversation(fork, principal=ME).title == "Soft"
+        answer = load(store, eggs).messages[2].id
+        for place in ("1", answer):
+            (early,) = sessions(database, "fork", eggs, "--at", place).stdout.split()
+            assert texts(store, early) == ["Cook.", "How long?", "Eight minutes."]
+    (last,) = sessions(database, "fork").stdout.split()
+    assert last not in (ham, eggs, fork)
+    for wrong in ("3", "0", "msg_none"):
+        refused = sessions(database, "fork", eggs, "--at", wrong)
+        assert (refused.exit_code, refused.stdout) == (1, "")
+    assert f"{eggs} has no turn 3; it has 2" in sessions(database, "fork", eggs, "--at", "3").stderr
+    assert sessions(database, "verify").exit_code == 0
+
+
+def test_search_for_scripts(database: Path) -> None:
+    """An object a line."""
+    (line,) = sessions(database, "search", "real", "--json").stdout.splitlines()
+    assert json.loads(line)["snippet"] == "Yes\x1b[31m «real»ly."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["list", "--url", "ws://h", "--db", "x.db"], "--db is for a database here"),
+        (["show", "--url", "ws://h", "--principal", "x"], "--principal is for a database here"),
+        (["list", "--url", "ftp://h"], "ws://, wss://"),
+        (["list", "--key", "x"], "--key is for a server"),
+        (["export", "--url", "ws://h", "--format", "llm", "-o", "x"], "not of a server's"),
+    ],
+)
+def test_usage_errors(arguments: list[str], complaint: str) -> None:
+    """A server has its own conversations, whoever's the key is."""
+    result = CliRunner().invoke(cli, ["sessions", *arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert complaint in result.stderr
 
 
 def test_search(database: Path) -> None:
