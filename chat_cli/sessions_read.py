@@ -22,7 +22,12 @@ from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
 from radixchat.chat_cli.table import show_rows
 from radixchat.server.heading import heading
-from radixchat.server.protocol import ConversationView, InvalidRequest
+from radixchat.server.protocol import (
+    ConversationView,
+    InvalidRequest,
+    MessageView,
+    TreeMessage,
+)
 
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams
@@ -68,12 +73,17 @@ def show(id: str | None, tree: bool, as_json: bool, **values: Any) -> None:  # n
 
     async def work(source: ConversationSource, streams: Streams) -> int:
         (conversation,) = await chosen(source, [id] if id else [])
-        messages = await (source.tree(conversation) if tree else source.messages(conversation))
+        messages: Sequence[MessageView | TreeMessage]
+        if tree:
+            messages = branches = await source.tree(conversation)
+            text = branches_of(branches)
+        else:
+            messages = await source.messages(conversation)
+            text = text_of(messages)
         if as_json:
             view = asdict(await source.conversation(conversation))
             _write_json({**view, "messages": [asdict(message) for message in messages]})
             return exit_codes.OK
-        text = branches_of(messages) if tree else text_of(messages)
         _write(text, streams)
         if not messages:
             streams.notes.note(f"{conversation} has no message")
