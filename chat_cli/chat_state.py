@@ -33,7 +33,9 @@ class ChatState:
     the conversation that is to be made next. options: what every answer is asked for. last: the
     record of the last turn of this conversation; None: there was none in this run. attachments:
     texts to be put before the next message. left_out: the messages that the last answer did
-    without. is_behind: a turn was begun whose server is lost, and nobody tells what of it is.
+    without. is_behind: a turn was begun whose server is lost, and nobody tells what of it is. made:
+    the ids of the conversations that this run has made. on_screen: answers go to a terminal, where
+    somebody sees them.
     """
 
     def __init__(self, client: ChatClient, settings: ChatSettings, notes: Notes) -> None:
@@ -47,6 +49,8 @@ class ChatState:
         self.attachments: list[str] = []
         self.left_out: tuple[str, ...] = ()
         self.is_behind = False
+        self.made: list[str] = []
+        self.on_screen = False
         self.exit_code = exit_codes.OK
         self.engine_failed = False
 
@@ -92,11 +96,10 @@ class ChatState:
     async def enter(self, conversation: str) -> list[MessageView]:
         """Go on with a stored conversation; its messages. Raises RadixChatError: nothing changed.
 
-        The one that is left is closed; the next new one has this one's system message.
+        The next new one has its system message.
         """
         messages = await self.client.messages(conversation)
-        if conversation != self.conversation:
-            await self.leave()
+        self.forget()
         self.conversation = conversation
         self.known = messages
         self.is_behind = False
@@ -110,7 +113,7 @@ class ChatState:
         self.forget()
 
     def forget(self) -> None:
-        """As `leave`, of a conversation that is not there any more."""
+        """As `leave`, and nobody is told: the conversation is gone, or goes on elsewhere."""
         self.conversation = self.last = None
         self.known = self.left_out = ()
         self.is_behind = False
@@ -119,6 +122,7 @@ class ChatState:
         """The conversation's id, which is made if there is none yet. Raises RadixChatError."""
         if self.conversation is None:
             self.conversation = await self.client.create_conversation(self.system)
+            self.made.append(self.conversation)
             self.known = await self.client.messages(self.conversation)
         return self.conversation
 

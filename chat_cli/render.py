@@ -51,6 +51,9 @@ class Output(Protocol):
         stopped_by: who asked for its end, if somebody did.
         """
 
+    def document(self, text: str) -> None:
+        """A text that is no answer, and was asked for: a conversation written out."""
+
 
 class PlainAnswer:
     """The text as it comes, and a newline at the end.
@@ -117,6 +120,10 @@ class TextOutput:
         if done.error is not None:
             self._notes.error(done.error.message)
 
+    def document(self, text: str) -> None:
+        """The text as it is; a terminal gets it without control characters."""
+        write_document(text, self._console.file)
+
     def _answer(self) -> Answer:
         is_real = self._console.file.isatty()
         takes_styles = self._console.is_terminal and not self._console.is_dumb_terminal
@@ -163,3 +170,15 @@ class JsonOutput:
         """Write the record. A turn that was refused has no response, and so no id: null."""
         self._stream.write(json.dumps(done.to_turn(ids=self._ids), ensure_ascii=False) + "\n")
         self._stream.flush()
+
+    def document(self, text: str) -> None:
+        """The text as it is, between the records."""
+        write_document(text, self._stream)
+
+
+def write_document(text: str, stream: IO[str]) -> None:
+    """The text, with a newline at its end; without control characters if that is a terminal."""
+    stream.write(neutralise(text) if stream.isatty() else text)
+    if not text.endswith("\n"):
+        stream.write("\n")
+    stream.flush()

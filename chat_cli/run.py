@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import select
-import shlex
 import sys
 from collections.abc import AsyncIterator
 
@@ -29,12 +28,13 @@ from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.input_lines import MAX_BYTES, InputLines, decode
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.model_download import find_or_fetch
-from radixchat.chat_cli.paths import database_file, history_file
+from radixchat.chat_cli.paths import history_file
 from radixchat.chat_cli.script import run_lines, run_question
 from radixchat.chat_cli.server_address import shown_url
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.chat_cli.streams import STDIN, Streams
 from radixchat.chat_cli.tail import show_tail
+from radixchat.chat_cli.way_back import way_back
 from radixchat.server.protocol import InvalidRequest, MessageView
 
 _PATIENCE_SECONDS = 1.0
@@ -121,6 +121,7 @@ async def _chat(
         for notice in client.notices:
             streams.notes.note(notice)
         dialogue = Dialogue(client, settings, streams.output, streams.notes, interrupts)
+        dialogue.state.on_screen = streams.answers_on_screen
         messages = await _resume(client, dialogue, settings, streams)
         if command is not None:
             return await run_question(dialogue, command, interrupts)
@@ -134,7 +135,7 @@ async def _chat(
             show_tail(messages, streams.output, streams.notes)
         code = await _converse(dialogue, streams, interrupts)
         if dialogue.stored is not None and streams.answers_on_screen and code in _LEFT_BY_USER:
-            streams.notes.aside(f"`{_way_back(dialogue.stored, settings)}` goes on here")
+            streams.notes.aside(f"`{way_back(dialogue.stored, settings)}` goes on here")
         return code
 
 
@@ -142,16 +143,6 @@ def _loading(settings: ChatSettings) -> str:
     if settings.url is not None:
         return f"connecting to {shown_url(settings.url)} …"
     return f"loading {settings.model} …"
-
-
-def _way_back(conversation: str, settings: ChatSettings) -> str:
-    """The command that continues the conversation."""
-    command = f"radixchat chat --session {conversation}"
-    if settings.url is not None:
-        return f"{command} --url {shlex.quote(shown_url(settings.url))}"
-    if settings.database == database_file():
-        return command
-    return f"{command} --db {shlex.quote(str(settings.database))}"
 
 
 async def _converse(dialogue: Dialogue, streams: Streams, interrupts: Interrupts) -> int:
