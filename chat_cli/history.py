@@ -1,7 +1,8 @@
 """What was typed at the prompt, kept across runs: one line of the file per entry.
 
-Owns the file's format: a JSON string a line, so an entry of several lines stays one entry. An
-entry is one append, so two terminals can write at once. Knows no conversation.
+Owns the file's format: a JSON string a line, so an entry of several lines stays one entry; with
+huge pasted texts it is a list of what was typed and, as {"pasted": TEXT}, what was pasted. An entry
+is one append, so two terminals can write at once. Knows no conversation.
 """
 
 from __future__ import annotations
@@ -13,22 +14,26 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from radixchat.chat_cli.pasted_text import Part, PastedTexts
 from radixchat.chat_cli.paths import private_file
 
 READ_LIMIT = 4 << 20
 """Bytes of the file's end that are read at start; older entries stay in the file."""
+WRITE_LIMIT = READ_LIMIT // 2
+"""Bytes of one entry; a longer one would push all others out of what is read."""
 
 
 class EntryHistory(History):
-    """The entries of a file, newest first.
+    """The entries of a file, newest first, as lines in which `pasted` have their characters.
 
-    What cannot be read is skipped. What cannot be written is in this run's history only, and
-    `warn` is told once.
+    What cannot be read is skipped. What cannot be written, or is too long, is in this run's history
+    only, and `warn` is told once.
     """
 
-    def __init__(self, path: Path, warn: Callable[[str], None]) -> None:
+    def __init__(self, path: Path, pasted: PastedTexts, warn: Callable[[str], None]) -> None:
         super().__init__()
         self._path = path
+        self._pasted = pasted
         self._warn = warn
         self._warned = False
 
@@ -42,15 +47,19 @@ class EntryHistory(History):
             self._warn_once(f"the input history cannot be read: {error}")
             return
         for line in reversed(lines):
-            entry = _parse(line)
-            if entry is not None:
-                yield entry
+            parts = _parse(line)
+            if parts:
+                yield self._pasted.line(parts)
 
     def store_string(self, string: str) -> None:
         """Append one entry."""
+        line = _line(self._pasted.parts(string))
+        if len(line) > WRITE_LIMIT:
+            self._warn_once("so long a text is kept in the input history of this run only")
+            return
         try:
             private_file(self._path)
-            _append(self._path, json.dumps(string).encode("ascii") + b"\n")
+            _append(self._path, line)
         except OSError as error:
             self._warn_once(f"the input history cannot be written: {error}")
 
@@ -69,12 +78,28 @@ def _last_lines(path: Path) -> list[bytes]:
     return lines[1:] if start else lines
 
 
-def _parse(line: bytes) -> str | None:
+def _line(parts: list[Part]) -> bytes:
+    entry: object = [{"pasted": part.text} if part.is_pasted else part.text for part in parts]
+    if not any(part.is_pasted for part in parts):
+        entry = "".join(part.text for part in parts)
+    # ASCII: a byte that was typed and is not UTF-8 is half a surrogate pair, which UTF-8 has not.
+    return json.dumps(entry).encode("ascii") + b"\n"
+
+
+def _parse(line: bytes) -> list[Part] | None:
+    """The parts of an entry; None: the line is none."""
     try:
         entry = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # a torn write of a crash
-    return entry if isinstance(entry, str) else None
+    parts: list[Part] = []
+    for part in entry if isinstance(entry, list) else [entry]:
+        is_pasted = isinstance(part, dict)
+        text = part.get("pasted") if is_pasted else part
+        if not isinstance(text, str):
+            return None
+        parts.append(Part(text, is_pasted))
+    return parts
 
 
 def _append(path: Path, line: bytes) -> None:

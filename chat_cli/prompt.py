@@ -1,58 +1,88 @@
 """The input line: keys, several lines in one message, history. A thin layer over prompt_toolkit.
 
-Owns what a key does. Knows no command and no conversation: it returns what was entered.
+Owns what is on the screen between two answers. Knows no conversation: it returns what was entered.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import create_app_session
+from prompt_toolkit.application import create_app_session, get_app, in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
 
+from radixchat.chat_cli.completion import Candidates, CommandCompletion
+from radixchat.chat_cli.editor import EditorFailed, edited
 from radixchat.chat_cli.history import EntryHistory
 from radixchat.chat_cli.interrupts import Interrupts, Target
+from radixchat.chat_cli.key_question import asked_key
 from radixchat.chat_cli.notes import Notes
+from radixchat.chat_cli.paste_input import PasteInput
+from radixchat.chat_cli.paste_labels import PasteLabels
+from radixchat.chat_cli.pasted_text import PastedTexts
+from radixchat.chat_cli.prompt_keys import KeyActions, PromptInterrupted, key_bindings
+
+__all__ = ["Prompt", "PromptInterrupted"]
 
 _STYLE = "ansicyan bold"
-
-
-class PromptInterrupted(Exception):
-    """Ctrl-C at an empty input line, or a signal."""
+_STYLES = Style([("bottom-toolbar", "noreverse dim")])
 
 
 class Prompt:
     """Reads messages from the terminal on standard input, or from `keys`; draws on `screen`.
 
-    dumb: the screen takes text only.
+    history: the file of what was entered; None: it is forgotten. dumb: the screen takes text only.
+    multiline: Enter begins another line, except in a command; Alt-Enter sends. bottom: what stands
+    below the line, in so many cells; None: nothing does.
     """
 
     def __init__(
         self,
         screen: TextIO,
-        history: Path,
+        history: Path | None,
         notes: Notes,
         interrupts: Interrupts,
         *,
         dumb: bool,
         keys: Input | None = None,
     ) -> None:
+        self.completion = CommandCompletion()
+        self.multiline = False
+        self.bottom: Callable[[int], str] | None = None
+        self._screen = screen
+        self._notes = notes
         self._interrupts = interrupts
         self._dumb = dumb
-        with create_app_session(input=keys, output=_output(screen, dumb=dumb)):
+        self._pasted = PastedTexts()
+        self._message = ""
+        self._editing = False
+        entries: History = InMemoryHistory()
+        if history is not None:
+            entries = EntryHistory(history, self._pasted, notes.note)
+        with create_app_session(
+            input=keys or PasteInput(sys.stdin), output=_output(screen, dumb=dumb)
+        ):
             self._session: PromptSession[str] = PromptSession(
-                history=EntryHistory(history, notes.note),
+                history=entries,
                 multiline=True,
                 enable_suspend=True,
-                key_bindings=_key_bindings(),
+                complete_while_typing=False,
+                input_processors=[PasteLabels(self._pasted)],
+                key_bindings=key_bindings(self._actions()),
+                style=_STYLES,
             )
 
     async def read(self, message: str, draft: str) -> str:
@@ -61,20 +91,53 @@ class Prompt:
         Raises EOFError (Ctrl-D at an empty line) and PromptInterrupted.
         """
         loop = asyncio.get_running_loop()
+        self._message = message
         if self._dumb:
             message += draft  # prompt_toolkit echoes keys there, and nothing else
+        else:
+            draft = self._pasted.draft(draft)
+            self._session.bottom_toolbar = self._toolbar if self.bottom else None
         reading = asyncio.ensure_future(
             self._session.prompt_async([(_STYLE, message)], default=draft, handle_sigint=False)
         )
 
+        def cancel() -> None:
+            # A Ctrl-C in an editor is the editor's.
+            if not self._editing or self._interrupts.leaving is not None:
+                reading.cancel()
+
         def wake() -> None:
-            loop.call_soon_threadsafe(reading.cancel)
+            loop.call_soon_threadsafe(cancel)
 
         with self._interrupts.directed_to(Target(stop=wake, abandon=wake)):
             await asyncio.wait({reading})
         if reading.cancelled():
             raise PromptInterrupted
-        return reading.result()
+        return self._pasted.text(reading.result())
+
+    def show_below(self, bottom: Callable[[int], str]) -> None:
+        """Have this stand below the line, now too if there is one; not where text is all there is.
+
+        bottom: gets how many cells there are.
+        """
+        self.bottom = bottom
+        if not self._dumb:
+            self._session.bottom_toolbar = self._toolbar
+            self._session.app.invalidate()
+
+    async def choose(self, question: str, keys: str) -> str | None:
+        """One of `keys`, the first for Enter; None: they would not say."""
+        return await asked_key(
+            question, keys, self._screen, self._session.app.input, self._interrupts
+        )
+
+    def clear_screen(self) -> None:
+        """The next line is the first one; what has scrolled away stays."""
+        if not self._dumb:
+            output = self._session.app.output
+            output.erase_screen()
+            output.cursor_goto(0, 0)
+            output.flush()
 
     @property
     def has_keys(self) -> bool:
@@ -87,39 +150,71 @@ class Prompt:
         """Forget them; from a signal handler too."""
         clear_typeahead(self._session.input)
 
+    def _actions(self) -> KeyActions:
+        return KeyActions(
+            sends=lambda line: not self.multiline or self.completion.is_command(line),
+            paste=lambda text: text if self._dumb else self._pasted.paste(text),
+            candidates=lambda line: self.completion.candidates(line),
+            show_candidates=lambda found: self._later(self._show(found)),
+            edit=lambda buffer: self._later(self._edit(buffer)),
+        )
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        get_app().create_background_task(work)
+
+    def _toolbar(self) -> StyleAndTextTuples:
+        assert self.bottom is not None
+        # A row that is not full stays one row in a window that becomes a little narrower.
+        text = self.bottom(self._session.app.output.get_size().columns - 1)
+        return [("class:bottom-toolbar.text", text)]
+
+    async def _show(self, found: Candidates) -> None:
+        """List them above the line, which stands there as it was."""
+        columns = self._session.app.output.get_size().columns
+        async with in_terminal(render_cli_done=True):
+            start = "\n" if self._dumb else ""
+            self._screen.write(start + "".join(f"{line}\n" for line in found.lines(columns)))
+            self._echo()
+
+    async def _edit(self, buffer: Buffer) -> None:
+        """Have the line changed in an editor; one that fails leaves it as it is."""
+        text = self._pasted.text(buffer.text)
+        self._editing = True
+        try:
+            async with in_terminal():
+                try:
+                    new = await edited(text, self._screen if self._screen.isatty() else None)
+                except EditorFailed as error:
+                    self._notes.error(str(error))
+                    new = text
+                if new != text:
+                    line = new if self._dumb else self._pasted.draft(new)
+                    buffer.save_to_undo_stack()
+                    buffer.document = Document(line, len(line))
+                self._echo()
+        finally:
+            self._editing = False
+
+    def _echo(self) -> None:
+        """Where nothing is drawn, what stands in the line is written again."""
+        if self._dumb:
+            self._screen.write(self._message + self._session.default_buffer.text)
+        self._screen.flush()
+
+
+class _Terminal(Vt100_Output):
+    def get_rows_below_cursor_position(self) -> int:
+        """The fewest that there can be.
+
+        What stands below the line is drawn only where this is known. How many there are would have
+        to be asked of the terminal, whose answer may come late, into the next message.
+        """
+        return 1
+
 
 def _output(screen: TextIO, *, dumb: bool) -> Output:
     if dumb:
         return PlainTextOutput(screen)
-    output = Vt100_Output.from_pty(screen, default_color_depth=ColorDepth.from_env())
-    # Cursor position requests would only serve menus; without them no terminal can answer late,
-    # into the next message.
+    output = _Terminal.from_pty(screen, default_color_depth=ColorDepth.from_env())
     output.enable_cpr = False
     return output
-
-
-def _key_bindings() -> KeyBindings:
-    """Enter sends, Alt-Enter and backslash-Enter begin another line, Ctrl-C clears the line."""
-    keys = KeyBindings()
-
-    @keys.add("enter")
-    def _enter(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        if buffer.document.text_before_cursor.endswith("\\"):
-            buffer.delete_before_cursor()
-            buffer.newline(copy_margin=False)
-        else:
-            buffer.validate_and_handle()
-
-    @keys.add("escape", "enter")
-    def _new_line(event: KeyPressEvent) -> None:
-        event.current_buffer.newline(copy_margin=False)
-
-    @keys.add("c-c")
-    def _interrupt(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
-            event.current_buffer.reset()
-        else:
-            event.app.exit(exception=PromptInterrupted())
-
-    return keys

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.answer_settings import answer_settings
 from radixchat.chat_cli.command_line import (
     HOW_TO_EDIT,
     HOW_TO_LEAVE,
@@ -15,15 +16,27 @@ from radixchat.chat_cli.command_line import (
     parse,
     parse_edited,
 )
-from radixchat.chat_cli.commands import Command, Edit, Leave, Say
+from radixchat.chat_cli.commands import (
+    ClearScreen,
+    Command,
+    Edit,
+    InputCommand,
+    Leave,
+    Paste,
+    Say,
+    ToggleMultiline,
+)
+from radixchat.chat_cli.completion import CommandCompletion
 from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.edit_price import price_of_edit
 from radixchat.chat_cli.interrupts import ABANDONING_SECONDS, Interrupts, Target
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.prompt import Prompt, PromptInterrupted
 from radixchat.chat_cli.quiet_terminal import QuietTerminal
+from radixchat.chat_cli.surroundings import Surroundings
 from radixchat.server.protocol import RadixChatError
 
-_PROMPT = "> "
+_MULTILINE = "Enter begins a new line, Alt-Enter sends; commands are as ever, /multi ends this"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +46,10 @@ class Draft:
     text: str = ""
     turn: int | None = None
 
-    @property
-    def prompt(self) -> str:
+    def prompt(self, *, multiline: bool) -> str:
         """What stands before it."""
-        return _PROMPT if self.turn is None else f"edit {self.turn}{_PROMPT}"
+        edit = "" if self.turn is None else f"edit {self.turn}"
+        return f"{edit}{' ' if edit and multiline else ''}{'multi' if multiline else ''}> "
 
     def command(self, entry: str) -> Command:
         """What an entry means here."""
@@ -59,19 +72,28 @@ class Repl:
         self._terminal = terminal
         self._notes = notes
         self._interrupts = interrupts
+        self._surroundings = Surroundings(dialogue.state, prompt)
 
     async def run(self) -> int:
         """The exit code: what was refused or failed has been shown, and is none."""
         self._interrupts.on_interrupt = self._drop_keys
+        self._dialogue.chooser = self._prompt
+        names = [setting.name for setting in answer_settings()]
+        self._prompt.completion = CommandCompletion(names)
         # Between a prompt and an answer there is nothing to stop; a Ctrl-C must not end the chat.
         with self._interrupts.directed_to(Target(self._interrupts.note_stop, lambda: None)):
-            return await self._run()
+            try:
+                return await self._run()
+            finally:
+                await self._surroundings.close()
 
     async def _run(self) -> int:
         draft = Draft()
         while self._interrupts.leaving is None:
+            self._surroundings.refresh()
+            message = draft.prompt(multiline=self._prompt.multiline)
             try:
-                entry = await self._prompt.read(draft.prompt, draft.text)
+                entry = await self._prompt.read(message, draft.text)
             except EOFError:
                 if draft.turn is None:
                     break
@@ -109,7 +131,37 @@ class Repl:
                 self._notes.aside(HOW_TO_EDIT)
                 return draft
             entered = Draft(line_of(command.text), draft.turn)
+            command = Edit(draft.turn, command.text)
+        elif isinstance(command, ToggleMultiline | Paste | ClearScreen):
+            return await self._change_input(command)
         return await self._perform(command, entered)
+
+    async def _change_input(self, command: InputCommand) -> Draft:
+        match command:
+            case ToggleMultiline():
+                self._prompt.multiline = not self._prompt.multiline
+                self._notes.aside(_MULTILINE if self._prompt.multiline else "Enter sends")
+            case ClearScreen():
+                self._prompt.clear_screen()
+            case Paste():
+                return await self._pasted()
+        return Draft()
+
+    async def _pasted(self) -> Draft:
+        """What the clipboard has, as a message to be sent or changed."""
+        # Here, because only a paste needs what it imports.
+        from radixchat.chat_cli.clipboard import Clipboard
+
+        clipboard = Clipboard.of_this_process()
+        assert clipboard is not None, "a prompt has a terminal"
+        try:
+            text = await clipboard.read()
+        except RadixChatError as error:
+            self._notes.error(str(error))
+            return Draft()
+        if not text:
+            self._notes.error("the clipboard has no text")
+        return Draft(line_of(text.replace("\r\n", "\n").replace("\r", "\n")))
 
     async def _perform(self, command: Command, entered: Draft) -> Draft:
         """Perform it; the next draft: what was entered, if it is a message that was refused.
@@ -148,4 +200,10 @@ class Repl:
                 else "there is no message to edit yet"
             )
             return Draft()
+        assert self._dialogue.state.conversation is not None
+        price = await price_of_edit(
+            self._dialogue.state.client, self._dialogue.state.conversation, number
+        )
+        if price is not None:
+            self._notes.aside(price)
         return Draft(line_of(texts[number - 1]), number)

@@ -54,8 +54,8 @@ class ChatTerminal:
 
     @property
     def text(self) -> str:
-        """Scrollback and screen, wrapped lines joined."""
-        return "\n".join(self.screen.logical_lines)
+        """Scrollback and screen to the cursor's line, wrapped lines joined."""
+        return "\n".join(self.screen.lines_to_cursor)
 
     def type(self, keys: str) -> None:
         """Press keys."""

@@ -7,13 +7,16 @@ an error, so that a new one gets tested.
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass, field
 
 from rich.cells import cell_len
 
-_TOKEN = re.compile(r"\x1b\[(?P<args>[?>0-9;]*)(?P<final>[A-Za-z])|\x1b.|[\s\S]")
-_UNFINISHED = re.compile(r"\x1b(\[[?>0-9;]*)?\Z")
+_TOKEN = re.compile(
+    r"\x1b\[(?P<args>[?>0-9;]*)(?P<final>[A-Za-z])|\x1b\]52;c;(?P<clipboard>[^\x07\x1b]*)\x07|\x1b.|[\s\S]"
+)
+_UNFINISHED = re.compile(r"\x1b(\[[?>0-9;]*|\][^\x07\x1b]*)?\Z")
 _IGNORED = {"m", "h", "l", "n"}
 
 
@@ -28,9 +31,13 @@ class _Row:
 
 
 class TerminalScreen:
-    """Feed it output; read `lines`: everything from the first scrolled row to the last."""
+    """Feed it output; read `lines`: everything from the first scrolled row to the last.
+
+    clipboard: what was written there last (OSC 52).
+    """
 
     def __init__(self, columns: int, rows: int) -> None:
+        self.clipboard: str | None = None
         self.columns = columns
         self.height = rows
         self._rows = [_Row()]
@@ -49,6 +56,8 @@ class TerminalScreen:
         for token in _TOKEN.finditer(output):
             if token["final"] is not None:
                 self._control(token["args"], token["final"])
+            elif token["clipboard"] is not None:
+                self.clipboard = base64.b64decode(token["clipboard"]).decode("utf-8")
             elif token[0] == "\n":
                 self._line_feed()
                 self._x = 0
@@ -98,9 +107,20 @@ class TerminalScreen:
     @property
     def logical_lines(self) -> list[str]:
         """As `lines`, with what the terminal wrapped joined again."""
+        return self._joined(self._rows)
+
+    @property
+    def lines_to_cursor(self) -> list[str]:
+        """As `logical_lines`, as far as the line that the cursor is in."""
+        end = self._y
+        while self._rows[end].wrapped and end + 1 < len(self._rows):
+            end += 1
+        return self._joined(self._rows[: end + 1])
+
+    def _joined(self, rows: list[_Row]) -> list[str]:
         texts: list[str] = []
         joins = False
-        for row in self._rows:
+        for row in rows:
             if joins:
                 texts[-1] += row.text
             else:
@@ -148,6 +168,12 @@ class TerminalScreen:
                 self._x = min(self.columns - 1, self._x + count)
             case "D":
                 self._x = max(0, self._x - count)
+            case "J" if args == "2":
+                for row in self._rows[self._top :]:
+                    row.cells, row.wrapped = [], False
+            case "H":
+                assert args == "0;0"
+                self._x, self._y = 0, self._top
             case "J":
                 assert args in ("", "0")
                 self._erase_row()

@@ -13,19 +13,21 @@ from hypothesis import strategies as st
 
 from radixchat.chat_cli import history
 from radixchat.chat_cli.history import EntryHistory
+from radixchat.chat_cli.pasted_text import PastedTexts
 
 
 def entries(path: Path) -> list[str]:
     """What a new run finds, newest first."""
 
     async def load() -> list[str]:
-        return [entry async for entry in EntryHistory(path, fail).load()]
+        pasted = PastedTexts()
+        return [pasted.text(line) async for line in EntryHistory(path, pasted, fail).load()]
 
     return asyncio.run(load())
 
 
 def write(path: Path, texts: Iterable[str]) -> None:
-    written = EntryHistory(path, fail)
+    written = EntryHistory(path, PastedTexts(), fail)
     for text in texts:
         written.append_string(text)
 
@@ -67,7 +69,8 @@ def test_two_writers(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from radixchat.chat_cli.history import EntryHistory\n"
-        "history = EntryHistory(Path(sys.argv[1]), print)\n"
+        "from radixchat.chat_cli.pasted_text import PastedTexts\n"
+        "history = EntryHistory(Path(sys.argv[1]), PastedTexts(), print)\n"
         "for n in range(200): history.append_string(f'{sys.argv[2]} {n}\\n' + 'x' * 5000)\n"
     )
     writers = [
@@ -93,7 +96,7 @@ def test_what_cannot_be_written_is_said_once(tmp_path: Path) -> None:
     """Without a place for the file the entries of this run are still there."""
     (tmp_path / "state").write_text("a file where the folder should be")
     warnings: list[str] = []
-    kept = EntryHistory(tmp_path / "state" / "history", warnings.append)
+    kept = EntryHistory(tmp_path / "state" / "history", PastedTexts(), warnings.append)
     kept.append_string("one")
     kept.append_string("two")
     assert kept.get_strings() == ["one", "two"]
