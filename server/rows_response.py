@@ -108,6 +108,15 @@ def running_responses(db: Database) -> list[ResponseRow]:
     return [_response(row) for row in select(db, f"SELECT * FROM response WHERE {RUNNING}")]
 
 
+def running_siblings(db: Database, conversation: str) -> list[str]:
+    """The responses that run beside those of a conversation."""
+    sql = f"""
+    SELECT id FROM response WHERE {RUNNING}
+    AND conversation IN (SELECT id FROM conversation WHERE sibling_of = :conversation)
+    """
+    return [str(row["id"]) for row in select(db, sql, conversation=conversation)]
+
+
 def running_response(db: Database, conversation: str) -> str | None:
     """The id of the response in progress in that conversation, if there is one."""
     running = f"SELECT id FROM response WHERE conversation = :conversation AND {RUNNING}"

@@ -142,20 +142,18 @@ def set_system(db: Database, row: ConversationRow, system: str | None) -> None:
 
 
 def adopt(db: Database, made: str) -> bool:
-    """Give the response of a conversation that is another's sibling to that one.
+    """Give the responses of a sibling's own conversation to the one that it is a sibling in.
 
-    Returns whether there is one: then the sibling can go.
+    Returns whether it was such: then it can go, also where the other one was deleted meanwhile.
     """
-    own = select(
-        db,
-        "SELECT o.id FROM conversation AS o JOIN conversation AS m ON m.sibling_of = o.id "
-        "WHERE m.id = :id AND m.principal = o.principal",
-        id=made,
-    )
-    for row in own:
+    (own,) = select(db, "SELECT sibling_of FROM conversation WHERE id = :id", id=made)
+    if own["sibling_of"] is None:
+        return False
+    there = "SELECT 1 FROM conversation WHERE id = :id"
+    if select(db, there, id=own["sibling_of"]):
         change = "UPDATE response SET conversation = ? WHERE conversation = ?"
-        db.execute(change, [row["id"], made])
-    return bool(own)
+        db.execute(change, [own["sibling_of"], made])
+    return True
 
 
 def move(db: Database, conversation: str, tip: str | None) -> None:

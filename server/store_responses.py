@@ -296,6 +296,11 @@ class ResponseStore:
         # Where an owner is known by its heartbeat only, one that runs nothing has none.
         return self._owner.is_alive(row.owner, now if is_recent else row.updated_at)
 
+    def running_siblings(self, conversation: str) -> list[str]:
+        """The responses that run beside those of a conversation, and join it at their end."""
+        with self._file.reading() as db:
+            return rows_response.running_siblings(db, conversation)
+
     def settle(self, conversation: str) -> None:
         """End what a process that is gone has left running in the conversation.
 

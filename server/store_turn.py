@@ -96,7 +96,7 @@ def begin(db: Database, new: NewResponse) -> BegunResponse:
 def end(db: Database, row: ResponseRow, outcome: Outcome) -> str | None:
     """Store how a response ended; rows_response.end_response says how. Its answer's id.
 
-    One that was made beside a conversation's belongs to that now.
+    One that was made beside a conversation's belongs to that now, or goes where that has gone.
     """
     answer = end_response(db, row, outcome)
     if adopt(db, row.conversation):

@@ -1,0 +1,89 @@
+"""What of a conversation's tree, and of an edit's prompt, is cached; and what the rest takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from radixchat.engine.errors import InvalidRequest
+from radixchat.server.local import LocalSettings
+from radixchat.server.prefill_rate import MIN_TOKENS, PrefillRate
+from radixchat.server.service import ChatService
+from radixchat.tests.server.services import GREEDY, finish, serve
+
+
+def test_hot_branches_and_cold_ones(settings: LocalSettings) -> None:
+    """Each message's share of its prompt is cached but for a last token; after a flush none is."""
+
+    async def body(service: ChatService) -> None:
+        conversation = await service.create_conversation("Be brief.")
+        await finish(service.send(conversation, "One", GREEDY))
+        await finish(service.send(conversation, "Two", GREEDY))
+        done = await finish(service.edit(conversation, 2, "Deux", GREEDY))
+        tree = await service.tree(conversation, warmth=True)
+        path = [m for m in tree if m.on_path and m.tokens]
+        total = sum(m.tokens or 0 for m in path)
+        assert total == done.usage.input_tokens + (done.usage.kept_tokens or 0)
+        for message in tree:
+            if message.tokens is None:
+                assert message.role == "system"  # it is rendered with the first turn
+                continue
+            assert message.cached is not None
+            assert message.tokens - 1 <= message.cached <= message.tokens
+        await service.host.engine.ask(lambda engine: engine.cache.flush(None))
+        tree = await service.tree(conversation, warmth=True)
+        assert {m.cached for m in tree} == {None, 0}
+        assert {m.cached for m in await service.tree(conversation)} == {None}
+
+    serve(body, settings)
+
+
+def test_an_edit_before_it_is_made(settings: LocalSettings) -> None:
+    """The report is of the prompt that the edit would send; with the segments' texts."""
+
+    async def body(service: ChatService) -> None:
+        conversation = await service.create_conversation("Be brief.")
+        for text in ("One", "Two 👩‍👩‍👧", "Three"):
+            await finish(service.send(conversation, text, GREEDY))
+        before = await service.stats()
+        report = await service.inspect(conversation=conversation, text="Zwei", turn=2, texts=True)
+        own = await service.inspect(conversation=conversation, turn=2, texts=True)
+        assert own.cached_tokens == own.input_tokens - 1
+        shown = "".join(segment.text or "" for segment in own.segments)
+        assert "Two 👩‍👩‍👧" in shown
+        assert "<|im_start|>" in shown
+        assert "Three" not in shown
+        assert await service.stats() == before, "nothing was computed"
+        done = await finish(service.edit(conversation, 2, "Zwei", GREEDY))
+        assert report.input_tokens == done.usage.input_tokens
+        assert report.cached_tokens == done.usage.cached_tokens
+        with pytest.raises(InvalidRequest, match="no turn 7"):
+            await service.inspect(conversation=conversation, turn=7)
+
+    serve(body, settings)
+
+
+def test_how_long_the_rest_takes(settings: LocalSettings) -> None:
+    """Unknown before a prompt of some length; then in proportion to what is missing."""
+
+    async def body(service: ChatService) -> None:
+        conversation = await service.create_conversation()
+        assert (await service.inspect(text="Hello")).computing_ms is None
+        await finish(service.send(conversation, "word " * 50, GREEDY))
+        report = await service.inspect(text="other " * 20)
+        assert report.computing_ms is not None
+        assert report.computing_ms > 0
+
+    serve(body, settings)
+
+
+def test_the_rate_follows() -> None:
+    """A mean that forgets; short prompts say nothing."""
+    rate = PrefillRate()
+    rate.observe(MIN_TOKENS - 1, 1000)
+    rate.observe(MIN_TOKENS, 0)
+    assert rate.predict(10) is None
+    rate.observe(100, 100)
+    assert rate.predict(10) == 10
+    for _ in range(30):
+        rate.observe(100, 200)
+    assert rate.predict(10) == pytest.approx(20, abs=0.1)
