@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from radixchat.chat_cli.completions import files
 from radixchat.chat_cli.flag import Number, count, option, options
 from radixchat.chat_cli.named_option import named, named_options
 from radixchat.chat_cli.settings import DEFAULT_ANSWER
@@ -90,6 +91,7 @@ _EXTENT = options(
         "--schema",
         type=json_schema,
         metavar="FILE|JSON",
+        shell_complete=files,
         help="Answers are JSON of this schema.",
     ),
     option(

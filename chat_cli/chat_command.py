@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from radixchat.chat_cli.answer_flags import answer_flags, take_answer
+from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.engine_flags import (
     ENGINE_NAMES,
@@ -49,13 +50,19 @@ the platform's configuration folder (Linux: ~/.config/radixchat).
 
 _CONVERSATION = options(
     option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
-    option("--session", metavar="ID", help="Continue this one (or a prefix of its id)."),
+    option(
+        "--session",
+        metavar="ID",
+        shell_complete=conversations,
+        help="Continue this one (or a prefix of its id).",
+    ),
     option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
     option(
         "-a",
         "--attach",
         type=Text(),
         metavar="FILE",
+        shell_complete=files,
         multiple=True,
         help="Put this text file before the first message; repeatable.",
     ),

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 
 import click
+from click.shell_completion import CompletionItem
 
 from radixchat.chat_cli.config import flag_name, load_config
 from radixchat.chat_cli.control_characters import neutral_line
-from radixchat.chat_cli.named_option import write_named
+from radixchat.chat_cli.named_option import NamedOption, write_named
 from radixchat.chat_cli.paths import config_file
 from radixchat.chat_cli.variables import misspelt
 
@@ -27,6 +28,12 @@ class ConfiguredCommand(click.Command):
                 told = f"note: {neutral_line(given)} is no flag's variable; {near} is"
                 click.echo(told, err=True)
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The flags; what only -o gives is none."""
+        named = {p.opts[0] for p in self.get_params(ctx) if isinstance(p, NamedOption)}
+        items = super().shell_complete(ctx, incomplete)
+        return [item for item in items if item.value not in named]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The flags, then the settings that have none."""

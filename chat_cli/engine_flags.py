@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from radixchat.chat_cli.completions import files, installed_models
 from radixchat.chat_cli.flag import count, option, options
 from radixchat.chat_cli.paths import database_file
 
@@ -27,6 +28,7 @@ database_flag = option(
     "--db",
     "database",
     metavar="FILE",
+    shell_complete=files,
     show_default="sessions.db in RADIXCHAT_DATA_DIR, or else in the platform's data folder",
     help="Where conversations are kept.",
 )
@@ -37,6 +39,7 @@ engine_flags = options(
         "-m",
         "--model",
         metavar="NAME",
+        shell_complete=installed_models,
         show_default="smollm2-135m",
         help="A model's name, a hub id, a .gguf file, or a folder.",
     ),

@@ -13,6 +13,7 @@ import click
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chat_command import chat
+from radixchat.chat_cli.completions import installed_models
 from radixchat.chat_cli.configured_command import configured
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.guard import guarded
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1_000_000
 
-_name_argument = click.argument("name", required=False, envvar="RADIXCHAT_MODEL")
+_name_argument = click.argument(
+    "name", required=False, envvar="RADIXCHAT_MODEL", shell_complete=installed_models
+)
 
 
 @click.group(help="Model files on this machine.")

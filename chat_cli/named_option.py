@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
 from radixchat.chat_cli.control_characters import neutral_line
@@ -93,9 +94,18 @@ def named_options() -> Callable[[Function], Function]:
         type=(_Name(), str),
         multiple=True,
         expose_value=False,
+        shell_complete=_complete,
         metavar="NAME VALUE",
         help="One of the settings below; repeatable.",
     )
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The names that there are."""
+    settings = [p for p in ctx.command.params if isinstance(p, NamedOption)]
+    return [
+        CompletionItem(p.setting, help=p.help) for p in settings if p.setting.startswith(incomplete)
+    ]
 
 
 def write_named(command: click.Command, ctx: click.Context, formatter: click.HelpFormatter) -> None:

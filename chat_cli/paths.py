@@ -1,6 +1,6 @@
-"""Where the client's files are: configuration, conversations, input history.
+"""Where the client's files are: configuration, conversations, input history, models.
 
-Knows the platform's conventions and the two overrides; not what is in the files.
+Knows the platform's conventions and the three overrides; not what is in the files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 _NAME = "radixchat"
+PLACES = ("config", "data", "state", "cache", "database", "history")
 
 
 def config_file() -> Path:
@@ -28,6 +29,18 @@ def database_file() -> Path:
 def history_file() -> Path:
     """`history` in the platform's state folder."""
     return Path(platformdirs.user_state_dir(_NAME)) / "history"
+
+
+def cache_folder() -> Path:
+    """RADIXCHAT_CACHE_DIR, or the platform's cache folder: what can be fetched again."""
+    folder = os.environ.get("RADIXCHAT_CACHE_DIR")
+    return Path(folder) if folder else Path(platformdirs.user_cache_dir(_NAME))
+
+
+def places() -> dict[str, Path]:
+    """Files and folders by name, as PLACES has them; none of them need exist."""
+    files = (config_file(), database_file().parent, history_file().parent, cache_folder())
+    return dict(zip(PLACES, (*files, database_file(), history_file()), strict=True))
 
 
 def private_file(path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.completions import conversations
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.conversation_source import ConversationSource
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("ids", nargs=-1, required=True)
+@click.argument("ids", nargs=-1, required=True, shell_complete=conversations)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, on a terminal.")
 @place_flags
 def delete(ids: tuple[str, ...], yes: bool, **values: Any) -> None:
@@ -50,7 +51,7 @@ def delete(ids: tuple[str, ...], yes: bool, **values: Any) -> None:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=conversations)
 @click.option(
     "--at",
     metavar="N|ID",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.completions import files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.conversation_source import owner
@@ -48,7 +49,7 @@ def sessions() -> None:
 
 
 @sessions.command("import", cls=ConfiguredCommand)
-@click.argument("file")
+@click.argument("file", shell_complete=files)
 @principal_flag
 @database_flag
 def import_sessions(file: str, principal: str, database: str | None) -> None:
@@ -105,7 +106,7 @@ def verify(database: str | None) -> None:
 
 
 @sessions.command(cls=ConfiguredCommand)
-@click.argument("file")
+@click.argument("file", shell_complete=files)
 @database_flag
 def backup(file: str, database: str | None) -> None:
     """Copy the whole database to a new FILE.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line, neutralise
 from radixchat.chat_cli.conversation_source import ConversationSource, StoredConversations
@@ -61,7 +62,7 @@ def list_sessions(limit: int | None, as_json: bool, **values: Any) -> None:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("id", required=False)
+@click.argument("id", required=False, shell_complete=conversations)
 @click.option("--tree", is_flag=True, help="All branches, a line per message, with its id.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with the messages' ids.")
 @place_flags
@@ -115,7 +116,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, **values: Any) -> 
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("ids", nargs=-1)
+@click.argument("ids", nargs=-1, shell_complete=conversations)
 @click.option("--all", "everything", is_flag=True, help="All conversations.")
 @click.option(
     "--format",
@@ -125,7 +126,13 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, **values: Any) -> 
     show_default=True,
     help="json: all of it, a line each; markdown: to be read; llm: its logs.db.",
 )
-@click.option("-o", "--output", metavar="FILE", help="A new file, which only you can read.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=files,
+    help="A new file, which only you can read.",
+)
 @place_flags
 def export(
     ids: tuple[str, ...], everything: bool, kind: str, output: str | None, **values: Any

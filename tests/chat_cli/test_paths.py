@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.chat_cli import paths
+from radixchat.engine.model_store import ModelStore
 
 
 def test_overrides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -27,6 +28,22 @@ def test_platform_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert paths.config_file().parts[-2:] == ("radixchat", "config.toml")
     assert paths.database_file().parts[-2:] == ("radixchat", "sessions.db")
     assert paths.history_file().parts[-2:] == ("radixchat", "history")
+
+
+def test_places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each place has one name, and the overrides move it."""
+    monkeypatch.setenv("RADIXCHAT_CACHE_DIR", str(tmp_path / "cache"))
+    assert paths.places() == {
+        "config": paths.config_file(),
+        "data": paths.database_file().parent,
+        "state": paths.history_file().parent,
+        "cache": tmp_path / "cache",
+        "database": paths.database_file(),
+        "history": paths.history_file(),
+    }
+    assert ModelStore.default().root.parent == paths.cache_folder()
+    monkeypatch.delenv("RADIXCHAT_CACHE_DIR")
+    assert ModelStore.default().root.parent == paths.cache_folder()
 
 
 def test_private_file(tmp_path: Path) -> None:
