@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from rich.style import Style
 from rich.text import Text
 
 from radixchat.chat_cli.cache_picture import LEGEND, cache_picture
@@ -18,6 +19,7 @@ from radixchat.server.protocol import CacheReport, ErrorInfo, InvalidRequest
 
 MAX_PRICES = 12
 """Turns whose price is told: the first, and the last ones. Each is asked for, one by one."""
+_HEADING = Style(bold=True)
 
 
 class CacheCommands:
@@ -40,8 +42,17 @@ class CacheCommands:
         return None
 
     async def _show_stats(self) -> None:
-        figures = engine_figures(await self._state.client.stats())
-        self._state.notes.table({"conversation": self._state.conversation or "none yet", **figures})
+        notes = self._state.notes
+        groups = {"": {"conversation": self._state.conversation or "none yet"}}
+        for group, figures in engine_figures(await self._state.client.stats()).items():
+            groups[group] = {**groups.get(group, {}), **figures}
+        width = max(len(name) for figures in groups.values() for name in figures) + 2
+        for group, figures in groups.items():
+            if group:
+                notes.styled(Text(group, _HEADING))
+            indent = "  " if group else ""
+            rows = {f"{indent + name:<{width}}": value for name, value in figures.items()}
+            notes.table(rows)
 
     async def _show_cache(self) -> None:
         conversation = self._state.require_conversation()
@@ -57,8 +68,8 @@ class CacheCommands:
             if turn is None:
                 left_out = num_turns - MAX_PRICES
                 notes.styled(Text(f"… {left_out:,} more turns; /edit N tells the price of one …"))
-            elif (price := await edit_price(client, conversation, turn)) is not None:
-                notes.styled(Text(str(price)))
+            else:
+                notes.styled(Text(str(await edit_price(client, conversation, turn))))
 
     def _show_why(self) -> None:
         done = self._state.last

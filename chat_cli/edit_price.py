@@ -1,7 +1,7 @@
 """What an edit of a turn would cost, before it is made: `EditPrice`. Changes nothing.
 
-Asks what the cache has of the prompt as it was; of this, an edit takes away everything from the
-edited message on. Knows neither a terminal nor a cache.
+Asks what the cache has of the prompt as it is, and of one with another text in the place: the
+difference is what an edit takes away. Knows neither a terminal nor a cache.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.duration import duration
 from radixchat.server.protocol import CacheReport, RadixChatError
 
+# Hardly a message begins so: nothing of the text that is looked up is in the cache.
+OTHER_TEXT = "~"
+
 
 @dataclass(frozen=True, slots=True)
 class EditPrice:
-    """Of a user turn, counted from 1, if it gets another text of the same length.
+    """Of a user turn, counted from 1, if it gets a text as long that begins otherwise.
 
     tokens: to be computed before the answer's first; milliseconds: how long that is likely to take,
     None where nobody knows.
@@ -34,29 +37,31 @@ class EditPrice:
         return f"{said}, about {duration(self.milliseconds)}"
 
     @classmethod
-    def of(cls, turn: int, report: CacheReport) -> EditPrice | None:
-        """report: of the prompt that answers the turn as it is; None: it tells no borders."""
-        if not report.segments or report.segments[-1].message is None:
-            return None
-        edited = report.segments[-1].message
-        start = min(part.start for part in report.segments if part.message == edited)
-        tokens = report.input_tokens - min(report.cached_tokens, start)
-        computed = report.input_tokens - report.cached_tokens
+    def of(cls, turn: int, asked: CacheReport, other: CacheReport) -> EditPrice:
+        """asked: the prompt that the turn ends, as it is; other: with OTHER_TEXT instead."""
+        tokens = asked.input_tokens - min(asked.cached_tokens, other.cached_tokens)
+        # The more tokens a time is told for, the less of it is rounding.
+        report = max(asked, other, key=_num_computed)
         milliseconds = None
-        if report.computing_ms is not None and computed > 0:
-            milliseconds = report.computing_ms / computed * tokens
+        if report.computing_ms is not None and _num_computed(report) > 0:
+            milliseconds = report.computing_ms / _num_computed(report) * tokens
         return cls(turn, tokens, milliseconds)
 
 
-async def edit_price(client: ChatClient, conversation: str, turn: int) -> EditPrice | None:
-    """Of that user turn, from 1; None: it cannot be told. Raises RadixChatError."""
-    return EditPrice.of(turn, await client.inspect(conversation=conversation, turn=turn))
+async def edit_price(client: ChatClient, conversation: str, turn: int) -> EditPrice:
+    """Of that user turn, from 1. Raises RadixChatError."""
+    asked = await client.inspect(conversation=conversation, turn=turn)
+    other = await client.inspect(conversation=conversation, turn=turn, text=OTHER_TEXT)
+    return EditPrice.of(turn, asked, other)
 
 
 async def price_of_edit(client: ChatClient, conversation: str, turn: int) -> str | None:
     """In words, as `EditPrice` has them; None where it cannot be told, for whatever reason."""
     try:
-        price = await edit_price(client, conversation, turn)
+        return str(await edit_price(client, conversation, turn))
     except RadixChatError:
         return None  # what asks for the edit itself tells what is wrong
-    return None if price is None else str(price)
+
+
+def _num_computed(report: CacheReport) -> int:
+    return report.input_tokens - report.cached_tokens

@@ -38,19 +38,18 @@ _POOL = ("pages", "pages_free")
 _HEADS = ("server", "engine")
 
 
-def engine_figures(stats: Mapping[str, Value]) -> dict[str, str]:
-    """Lines by name, in their order; a group's name has no value."""
-    lines = {name: figure(stats[name]) for name in _HEADS if name in stats}
+def engine_figures(stats: Mapping[str, Value]) -> Mapping[str, Mapping[str, str]]:
+    """Groups by name, with their figures by name, in their order; the first group has no name."""
+    groups = {"": {name: figure(stats[name]) for name in _HEADS if name in stats}}
     for group, names in _NAMES.items():
         found = {names[name]: figure(stats[name]) for name in names if name in stats}
-        if group == "cache":
-            found = _ratios(stats) | found
-        lines |= _grouped(group, found)
+        groups[group] = (_ratios(stats) | found) if group == "cache" else found
     known = {*_HEADS, *_POOL, *(name for names in _NAMES.values() for name in names)}
-    others = {name: value for name, value in stats.items() if name not in known}
-    return lines | _grouped(
-        "others", {name.replace("_", " "): figure(value) for name, value in others.items()}
-    )
+    others = {name: figure(value) for name, value in stats.items() if name not in known}
+    groups["others"] = {name.replace("_", " "): value for name, value in others.items()}
+    if stats.keys() <= set(_HEADS):
+        groups[""]["figures"] = "those of all its users are shown to an operator's key"
+    return {group: figures for group, figures in groups.items() if figures}
 
 
 def figure(value: Value) -> str:
@@ -72,9 +71,3 @@ def _ratios(stats: Mapping[str, Value]) -> dict[str, str]:
         used = pages - free
         lines["pool"] = f"{used / pages:.1%} full: {used:,} of {pages:,} pages, {free:,} free"
     return lines
-
-
-def _grouped(group: str, lines: Mapping[str, str]) -> dict[str, str]:
-    if not lines:
-        return {}
-    return {group: "", **{f"  {name}": value for name, value in lines.items()}}
