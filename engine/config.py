@@ -19,6 +19,8 @@ from radixchat.engine.cores import usable_cores
 from radixchat.engine.errors import ConfigError, InvalidRequest, PromptTooLong
 from radixchat.engine.model_config import ModelConfig
 from radixchat.engine.step_budget import step_budget
+from radixchat.engine.tiers.cost_gate import GATES
+from radixchat.engine.tiers.write_policy import WRITE_POLICIES
 from radixchat.radix.policies import POLICY_NAMES
 
 # Reuse is exact to the token at any page size, so it only weighs page tables (short at 16) against
@@ -65,6 +67,9 @@ class EngineConfig:
     max_waiting: requests that may wait for admission before others are refused. schedule: who is
     admitted first, one of SCHEDULES. max_overtaken: how often a waiting request may see a later one
     of its tenant and priority go first; None is without a bound.
+    host_cache_bytes: memory for pages that leave the pool, 0 is none. write_policy: when pages go
+    to a store, one of WRITE_POLICIES. tier_gate: whether pages come back from below the pool, one
+    of GATES; measured is where that is quicker than to compute them.
     """
 
     page_size: int | None = None
@@ -84,6 +89,9 @@ class EngineConfig:
     max_waiting: int = 256
     schedule: str = "lpm"
     max_overtaken: int | None = 32
+    host_cache_bytes: int = 0
+    write_policy: str = "write_through_selective"
+    tier_gate: str = "measured"
 
     def __post_init__(self) -> None:
         for name in _AT_LEAST_ONE:
@@ -100,6 +108,13 @@ class EngineConfig:
                 raise ConfigError(
                     f"{name} is {tokens}, less than max_running; "
                     f"it must be {self.max_running} or more"
+                )
+        if self.host_cache_bytes < 0:
+            raise ConfigError(f"host_cache_bytes is {self.host_cache_bytes}; it must be 0 or more")
+        for name, allowed in (("write_policy", WRITE_POLICIES), ("tier_gate", GATES)):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(allowed)}"
                 )
         if self.schedule not in SCHEDULES:
             raise ConfigError(
@@ -173,6 +188,10 @@ class EngineConfig:
             max_position=model.max_position,
             vocab_size=model.vocab_size,
             kv_bytes_per_token=per_token,
+            operations_per_token=model.operations_per_token,
+            host_cache_bytes=self.host_cache_bytes,
+            write_policy=self.write_policy,
+            tier_gate=self.tier_gate,
         )
 
     def _exact(self, model: ModelConfig, arithmetic: Arithmetic) -> bool:
@@ -219,6 +238,10 @@ class EnginePlan:
     max_position: int
     vocab_size: int
     kv_bytes_per_token: int
+    operations_per_token: int
+    host_cache_bytes: int
+    write_policy: str
+    tier_gate: str
 
     @property
     def pool_tokens(self) -> int:

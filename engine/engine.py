@@ -12,11 +12,13 @@ from dataclasses import replace
 from radixchat.engine.cache_picture import CachePicture
 from radixchat.engine.config import EngineConfig, EnginePlan
 from radixchat.engine.device_queue import DeviceQueue
-from radixchat.engine.hint import Hint, Observe, Purge, Supersede
+from radixchat.engine.hint import Hint, Observe, Prefetch, Purge, Supersede
 from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.scheduler import Scheduler
 from radixchat.engine.stats import EngineSnapshot
 from radixchat.engine.step_runner import StepRunner, step_runner
+from radixchat.engine.tiers.open_tiers import MakeStore, open_tiers
+from radixchat.engine.tiers.tiers import Tiers
 from radixchat.engine.waits import Wait
 from radixchat.engine.watchdog import Watchdog
 from radixchat.engine.weights import Checkpoint
@@ -25,7 +27,11 @@ from radixchat.radix.cache import PrefixCache
 from radixchat.radix.namespace import derive_namespace
 from radixchat.radix.policies import make_policy
 from radixchat.radix.public import PublicPrefixCache
+from radixchat.radix.tiers import Tier
 from radixchat.radix.uncached import UncachedPages
+
+# How long an engine that is closed may go on writing what it has cached.
+CLOSING_SECONDS = 3.0
 
 
 class Engine:
@@ -39,14 +45,18 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         queue: DeviceQueue | None = None,
         looks_ahead: bool = True,
+        make_store: MakeStore | None = None,
+        store_tier: Tier = Tier.DISK,
     ) -> None:
         """clock: seconds; what the deadlines of requests refer to. queue, looks_ahead: as in
-        `step_runner`.
+        `step_runner`. make_store: where pages go from memory; the engine closes it. store_tier: as
+        what its pages are counted.
         """
         self.plan = config.resolve(checkpoint.config, checkpoint.weights)
-        self.cache = page_cache(self.plan, clock)
-        self.scheduler = Scheduler(self.cache, self.plan)
         self.runner: StepRunner = step_runner(checkpoint, self.plan, queue, looks_ahead=looks_ahead)
+        self.tiers = open_tiers(self.plan, self.runner.pages, make_store, store_tier)
+        self.cache = page_cache(self.plan, clock, self.tiers)
+        self.scheduler = Scheduler(self.cache, self.plan, self.tiers)
         self._fingerprint = checkpoint.fingerprint
         self._clock = clock
         self._watchdog = Watchdog()
@@ -95,13 +105,51 @@ class Engine:
                 self.cache.supersede(hint.tokens, hint.start, hint.conversation, hint.namespace)
             case Purge():
                 self.purge(hint)
+            case Prefetch():
+                if self.tiers is not None:
+                    self.tiers.prefetch(hint.tokens, hint.namespace)
 
     def purge(self, purge: Purge) -> int:
         """Forget a deleted conversation's path; returns the bytes of KV that became free."""
         pages = self.cache.purge(
             purge.tokens, purge.conversation, purge.namespace, start=purge.start
         )
+        if self.tiers is not None:
+            self.tiers.forget(purge.tokens, purge.namespace, purge.start)
         return pages * self.plan.page_size * self.plan.kv_bytes_per_token
+
+    def flush(self, namespace: bytes) -> int:
+        """Forget what no request uses of a namespace, in every tier; how many pages became free."""
+        freed = self.cache.flush(namespace)
+        if self.tiers is not None:
+            self.tiers.flush(namespace)
+        return freed
+
+    @property
+    def has_chores(self) -> bool:
+        """Whether there is something to do when there is nothing else."""
+        return self.tiers is not None and self.tiers.has_chores
+
+    def do_chores(self) -> None:
+        """A little of that."""
+        if self.tiers is not None:
+            self.tiers.collect()
+            self.tiers.do_chores()
+
+    def on_news(self, tell: Callable[[], None]) -> None:
+        """Have `tell` called, from any thread, when `collect` would find something."""
+        if self.tiers is not None:
+            self.tiers.tell = tell
+
+    def collect(self) -> None:
+        """Take note of what others have done for the engine meanwhile; a step begins with it."""
+        if self.tiers is not None:
+            self.tiers.collect()
+
+    def close(self, seconds: float = CLOSING_SECONDS) -> None:
+        """Give the tiers what there is to keep, as long as that takes no longer; the last call."""
+        if self.tiers is not None:
+            self.tiers.close(seconds)
 
     def picture(self, path: Sequence[int], namespace: bytes, limit: int) -> CachePicture:
         """A look at a namespace's part of the cache; changes nothing. path: whose nodes to mark."""
@@ -120,11 +168,15 @@ class Engine:
         """Compute one token budget's worth; what happened to each request, in order."""
         stats, began = self.scheduler.stats, time.perf_counter()
         stats.steps += 1
+        if self.tiers is not None:
+            self.tiers.collect()
         scheduled = self.scheduler.schedule(self._clock())
         decided = time.perf_counter()
         results = self.runner.run(scheduled) if scheduled else []
         computed = time.perf_counter()
         events = self.scheduler.update(scheduled, results, self._clock())
+        if self.tiers is not None:
+            self.tiers.after_step(sum(item.num_tokens for item in scheduled), computed - decided)
         ended = time.perf_counter()
         stats.step_seconds += ended - began
         stats.schedule_seconds += decided - began + ended - computed
@@ -143,10 +195,15 @@ class Engine:
             self.scheduler.stats.stalls += 1
 
 
-def page_cache(plan: EnginePlan, clock: Callable[[], float]) -> PageCache:
-    """The empty cache that a plan asks for."""
+def page_cache(
+    plan: EnginePlan, clock: Callable[[], float], tiers: Tiers | None = None
+) -> PageCache:
+    """The empty cache that a plan asks for; tiers: those below it."""
     if not plan.prefix_cache:
         return UncachedPages(plan.num_pages, plan.page_size)
     policy = make_policy(plan.eviction, plan.num_pages, clock)
-    cache = PrefixCache(plan.num_pages, plan.page_size, policy, clock=clock)
+    leaving = None if tiers is None else tiers.leaving
+    cache = PrefixCache(plan.num_pages, plan.page_size, policy, clock=clock, on_leave=leaving)
+    if tiers is not None:
+        tiers.attach(cache)
     return PublicPrefixCache(cache, plan.public_prefixes) if plan.public_prefixes else cache

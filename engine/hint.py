@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from radixchat.radix.use import Signal
 
-__all__ = ["Hint", "Observe", "Purge", "Signal", "Supersede"]
+__all__ = ["Hint", "Observe", "Prefetch", "Purge", "Signal", "Supersede"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,4 +43,12 @@ class Purge:
     start: int = 0
 
 
-Hint = Observe | Supersede | Purge
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """Somebody is about to go on with the path `tokens`: a reconnect, a conversation opened."""
+
+    tokens: tuple[int, ...]
+    namespace: bytes = b""
+
+
+Hint = Observe | Supersede | Purge | Prefetch

@@ -75,9 +75,17 @@ class ModelConfig:
 
         Per token and layer: 2 operations a weight, 4 a query head's dimension and position.
         """
+        return max(1, self._layer_weights // (2 * self.num_heads * self.head_dim))
+
+    @property
+    def operations_per_token(self) -> int:
+        """Of all layers, at the beginning of a context: 2 a weight."""
+        return 2 * self._layer_weights * self.num_layers
+
+    @property
+    def _layer_weights(self) -> int:
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        weights = self.hidden_size * (2 * queries + 2 * keys + 3 * self.intermediate_size)
-        return max(1, weights // (2 * queries))
+        return self.hidden_size * (2 * queries + 2 * keys + 3 * self.intermediate_size)
 
     def kv_bytes_per_token(self, element_bytes: int, scale_bytes: int = 0) -> int:
         """Bytes of K and V that one token occupies in all layers; scale_bytes: for each head."""

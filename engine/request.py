@@ -16,8 +16,10 @@ from radixchat.engine.errors import InvalidRequest, RadixChatError
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.tiers.page_load import PageLoad
 from radixchat.engine.token_history import TokenHistory
 from radixchat.radix.allocation import Allocation, EvictedPrefix
+from radixchat.radix.tiers import Tier
 
 if TYPE_CHECKING:  # llguidance is needed by who makes a grammar, and not where there is none
     from radixchat.engine.grammar import Grammar
@@ -43,7 +45,8 @@ class Usage:
     the cached ones that the cache had held, and gave up so many seconds before the request was
     admitted; None where it cannot tell. queue_seconds: from submission to the first admission.
     draft_tokens, accepted_tokens: guessed, or forced by a grammar, and computed beside others; and
-    how many of these were right.
+    how many of these were right. host, disk, store: of the cached tokens, those that were brought
+    back from there; not_restored: why others that are there were not.
     """
 
     input_tokens: int
@@ -55,6 +58,15 @@ class Usage:
     queue_seconds: float = 0.0
     draft_tokens: int = 0
     accepted_tokens: int = 0
+    host_tokens: int = 0
+    disk_tokens: int = 0
+    store_tokens: int = 0
+    not_restored: str | None = None
+
+    @property
+    def device_tokens(self) -> int:
+        """Prompt tokens that were in the pool."""
+        return self.cached_tokens - self.host_tokens - self.disk_tokens - self.store_tokens
 
     @property
     def computed_tokens(self) -> int:
@@ -127,6 +139,8 @@ class Request:
     num_prompt: int = field(init=False)
     num_computed: int = 0
     num_cached: int | None = None  # set by the first admission; a requeue does not change it
+    restored: dict[Tier, int] = field(default_factory=dict)  # of these, by where they were
+    load: PageLoad | None = None  # what it has asked of the tiers below the pool
     evicted: EvictedPrefix | None = None  # likewise
     num_written: int = 0
     queued_at: float = 0.0  # on the engine's clock
@@ -243,6 +257,10 @@ class Request:
             self.queue_seconds,
             self.draft_tokens,
             self.accepted_tokens,
+            self.restored.get(Tier.HOST, 0),
+            self.restored.get(Tier.DISK, 0),
+            self.restored.get(Tier.STORE, 0),
+            self.load.reason if self.load is not None else None,
         )
 
 

@@ -26,6 +26,8 @@ from radixchat.engine.no_token import error_of
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.sampler import Sampled, SampleResult
 from radixchat.engine.stats import EngineStats
+from radixchat.engine.stop_reason import reason_to_stop
+from radixchat.engine.tiers.tiers import Tiers
 from radixchat.engine.waiting_line import WaitingLine
 from radixchat.engine.waits import Wait, waits_of
 from radixchat.radix.allocation import PageCache
@@ -38,11 +40,13 @@ WATERMARK_SHARE = 8
 class Scheduler:
     """Continuous batching with chunked prefill (Orca, OSDI'22; Sarathi-Serve, OSDI'24)."""
 
-    def __init__(self, cache: PageCache, plan: EnginePlan) -> None:
+    def __init__(self, cache: PageCache, plan: EnginePlan, tiers: Tiers | None = None) -> None:
+        """tiers: below the cache, which tells them of what leaves it."""
         self._cache = cache
         self._plan = plan
+        self._tiers = tiers
         self._line = WaitingLine(
-            lambda tokens, namespace: cache.match(tokens, namespace).length,
+            cache.num_cached,
             plan.max_tokens,
             plan.max_overtaken,
             by_prefix=plan.schedule == "lpm" and plan.prefix_cache,
@@ -89,6 +93,8 @@ class Scheduler:
         for request in requests:
             request.queued_at = now
             self._line.add(request)
+            if self._tiers is not None:
+                self._tiers.begin(request)
             self._observe(request, Signal.QUEUED)
 
     def _validate(self, request: Request) -> None:
@@ -258,23 +264,12 @@ class Scheduler:
             prompt_logprobs=prompt_logprobs,
             at=self._now,
         )
-        reason = self._reason_to_stop(request, stopped)
+        reason = reason_to_stop(request, self._plan.max_tokens, stopped=stopped)
         if reason is None:
             self._events.append(event)
         else:
             self._finish(request, reason, event, stopped=stopped)
         return reason is not None
-
-    def _reason_to_stop(self, request: Request, stopped: bool) -> FinishReason | None:
-        said = request.text is not None and request.text.stopped_by is not None
-        complete = request.grammar is not None and request.grammar.finished
-        if stopped or said or complete:
-            return FinishReason.STOP
-        if request.num_output == request.sampling.max_tokens:
-            return FinishReason.LENGTH
-        if len(request.tokens) >= self._plan.max_tokens:
-            return FinishReason.CONTEXT
-        return None
 
     def _admit(self, now: float) -> Request | None:
         """Run the next in line, if pages and a place are there or may be taken from others."""
@@ -282,7 +277,7 @@ class Scheduler:
         full = len(self._running) >= self._plan.max_running
         if full and victim is not None and victim.priority >= self._line.priority:
             return None  # the usual case of a busy engine: nobody has to be compared
-        request = self._line.next(self._state, self._joins)
+        request = self._line.next(self._state, self._had_better_wait)
         while request is not None and not self._start(request, now):
             if victim is None or victim.priority >= request.priority:
                 return None
@@ -309,16 +304,22 @@ class Scheduler:
         request.joined = request.joined_at = None
         request.allocation = allocation
         request.num_computed = allocation.num_cached
+        if self._tiers is not None:
+            self._tiers.bring_back(request, allocation, leave)
         if request.num_cached is None:
-            request.num_cached = request.of_prompt(allocation.num_cached)
+            request.num_cached = request.of_prompt(request.num_computed)
             request.evicted = allocation.evicted
             request.queue_seconds = now - request.queued_at
             self._observe(request, Signal.STARTED)
         self._running.append(request)
+        if request.num_computed > allocation.num_committed:
+            self._commit(request)  # what came back is everybody's
         return True
 
-    def _joins(self, request: Request) -> bool:
-        """Whether to wait for a running request that computes this one's prompt."""
+    def _had_better_wait(self, request: Request) -> bool:
+        """Whether its prompt is on its way: from below the pool, or computed for another."""
+        if self._tiers is not None and self._tiers.is_loading(request):
+            return True
         if not self._plan.prefix_cache or request.wants_prompt_logprobs:
             return False
         return joins(request, self._running, self.stats.steps)

@@ -45,7 +45,7 @@ class _Asking:
     outcome: asyncio.Future[Any]
 
 
-# Requests, an id to cancel, a hint, a question; None: the end.
+# Requests (none: news for the engine), an id to cancel, a hint, a question; None: the end.
 _Command = tuple[Request, ...] | int | Hint | _Asking | None
 T = TypeVar("T")
 _Arguments = TypeVarTuple("_Arguments")
@@ -73,6 +73,7 @@ class EngineThread:
         # Called on the loop with what each step brought, before the streams have it.
         self.on_events: Callable[[list[TokenEvent]], None] = lambda _: None
         self._step_began: float | None = None  # written by the thread, read by the loop
+        engine.on_news(lambda: self._inbox.put(()))
 
     def start(self) -> None:
         """Begin to serve the running event loop."""
@@ -163,6 +164,7 @@ class EngineThread:
                     if events:
                         self._hand_over(self._deliver, events, self._engine.snapshot())
                     self._collector.after_step()
+                self._engine.close()
         except Exception as failure:  # noqa: BLE001 - whatever it is, it ends every stream
             stopped = EngineStopped(f"the engine failed: {type(failure).__name__}: {failure}")
             stopped.__cause__ = failure
@@ -190,10 +192,15 @@ class EngineThread:
         """Pass on what the loop asked for, waiting when there is nothing else to do."""
         while True:
             idle = not self._engine.has_work
+            has_chores = idle and self._engine.has_chores
+            waits = not has_chores and (idle or self._engine.is_still)
             patience = STILL_SECONDS if self._engine.is_still else IDLE_SECONDS
             try:
-                command = self._inbox.get(idle or self._engine.is_still, patience)
+                command = self._inbox.get(waits, patience)
             except queue.Empty:
+                if has_chores:
+                    self._engine.do_chores()
+                    continue
                 if idle:
                     self._collector.when_idle()
                     continue
@@ -205,6 +212,8 @@ class EngineThread:
                     self._engine.cancel(command)
                 case _Asking():
                     self._answer(command)
+                case ():
+                    self._engine.collect()
                 case tuple():
                     self._submit(command)
                 case _:

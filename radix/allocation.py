@@ -120,6 +120,9 @@ class PageCache(Protocol):
     def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
         """How many leading tokens are cached."""
 
+    def num_cached(self, tokens: Tokens, namespace: bytes = b"") -> int:
+        """How many leading tokens are in the pool."""
+
     def allocate(
         self,
         tokens: Tokens,

@@ -93,6 +93,11 @@ class PrefixCache:
         self._live: set[Allocation] = set()
 
     @property
+    def marks(self) -> TierMarks:
+        """Which pages have copies below the pool; whoever moves them says so here."""
+        return self._marks
+
+    @property
     def has_tenants(self) -> bool:
         """Whether namespaces have floors or quotas."""
         return isinstance(self._tree.policy, TenantOrder)
@@ -127,6 +132,15 @@ class PrefixCache:
     def num_nodes(self) -> int:
         """Nodes of the tree, roots not counted: 0 when nothing is cached."""
         return self._tree.num_nodes
+
+    def num_cached(self, tokens: Tokens, namespace: bytes = b"") -> int:
+        """How many leading tokens are in the pool; `match` says more, for the price of hashing."""
+        return self._tree.find(namespace, _encode(tokens))[1]
+
+    def whole_pages(self, tokens: Tokens, namespace: bytes = b"") -> list[int]:
+        """The pages that hold the cached beginning of `tokens`, as far as it fills them."""
+        node, length = self._tree.find(namespace, _encode(tokens))
+        return self._tree.page_table(node, 0, length // self.page_size)
 
     def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
         """How many leading tokens are cached, and where; changes nothing."""

@@ -128,6 +128,16 @@ class PublicPrefixCache:
         """Nodes of the tree."""
         return self._cache.num_nodes
 
+    def num_cached(self, tokens: Tokens, namespace: bytes = b"") -> int:
+        """How many leading tokens are in the pool."""
+        prefix = self._prefix_of(tokens)
+        if prefix is None:
+            return self._cache.num_cached(tokens, namespace)
+        public = self._cache.num_cached(prefix.tokens, PUBLIC)
+        if public < prefix.size:
+            return public
+        return public + self._cache.num_cached(tokens[public:], prefix.below(namespace))
+
     def match(self, tokens: Tokens, namespace: bytes = b"") -> Match:
         """How many leading tokens are cached, and where; changes nothing."""
         prefix = self._prefix_of(tokens)

@@ -70,6 +70,21 @@ class TierMarks:
             if tiers > 1 << Tier.DEVICE:
                 self._tiers[digest] = tiers & ~(1 << Tier.DEVICE)
 
+    def add(self, digest: bytes, tier: Tier) -> None:
+        """A tier has a copy of the page of that name."""
+        assert tier is not Tier.DEVICE, "the tree knows what the device has"
+        self._tiers[digest] = self._tiers.get(digest, 0) | 1 << tier
+
+    def remove(self, digest: bytes, tier: Tier) -> None:
+        """A tier has no copy of it any more."""
+        tiers = self._tiers.pop(digest, 0) & ~(1 << tier)
+        if tiers:
+            self._tiers[digest] = tiers
+
+    def has(self, digest: bytes, tier: Tier) -> bool:
+        """Whether a tier has a copy of it."""
+        return bool(self._tiers.get(digest, 0) & 1 << tier)
+
     def spans(self, namespace: bytes, tokens: bytes, start: int) -> list[Span]:
         """What follows position `start` without a gap, each page from its fastest tier."""
         found: list[Span] = []

@@ -54,6 +54,10 @@ class UncachedPages:
         self.extend(allocation, len(tokens))
         return allocation
 
+    def num_cached(self, tokens: Tokens, namespace: bytes = b"") -> int:
+        """None is: 0."""
+        return 0
+
     def extend(self, allocation: Allocation, num_tokens: int) -> bool:
         """Make the page table cover `num_tokens` positions; False when there is no room now."""
         assert allocation in self._live, "the allocation was released"

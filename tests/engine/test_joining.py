@@ -84,9 +84,9 @@ def test_wait_is_bounded(tiny: Checkpoint) -> None:
     engine.submit(waiting)
     engine.step()
     for _ in range(MAX_JOIN_STEPS):
-        assert scheduler._joins(waiting)
+        assert scheduler._had_better_wait(waiting)
         scheduler.stats.steps += 1
-    assert not scheduler._joins(waiting)
+    assert not scheduler._had_better_wait(waiting)
     run(engine, [])
 
 

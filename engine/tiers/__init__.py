@@ -1,0 +1,1 @@
+"""Where a page goes when it leaves the device pool: host memory, disk, a remote store."""

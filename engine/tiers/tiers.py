@@ -1,0 +1,395 @@
+"""`Tiers`: pages on their way out of the pool, and back.
+
+    pool ──leaving()──► host memory ──makes room──► store      written by two threads, in batches
+      ▲                    │  ▲
+      └───restore()────────┘  └────── begin(): read while the request waits to be admitted
+
+A request that is queued has what the store knows of its prompt read into host memory; when it is
+admitted, what is there by then is copied into its own pages. Nothing is read for whom nobody
+waits. Everything here runs on the engine's thread, but for reads and writes of the store.
+Knows no scheduler: that asks whether to wait, and how much came back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from radixchat.engine.request import Request
+from radixchat.engine.tiers.cost_gate import CostGate
+from radixchat.engine.tiers.host_tier import HostTier
+from radixchat.engine.tiers.page_bytes import PageBytes, Row
+from radixchat.engine.tiers.page_load import PageLoad
+from radixchat.engine.tiers.page_store import PageStore
+from radixchat.engine.tiers.page_writer import PageWriter
+from radixchat.engine.tiers.write_policy import WRITE_POLICIES
+from radixchat.radix.allocation import Allocation, LeavingPages
+from radixchat.radix.cache import PrefixCache
+from radixchat.radix.node import TOKEN_BYTES
+from radixchat.radix.tiers import Tier, page_digests
+
+# A shorter piece is computed as quickly as it is looked for, and not worth a write.
+MIN_USEFUL_TOKENS = 64
+READERS = 2
+# Pages that are copied for the writer between two steps.
+PAGES_A_STEP = 8
+# Of what computing a span would take, how long reading it may take until the rest is given up.
+PATIENCE = 0.5
+MIN_PATIENCE_S = 0.005
+
+
+@dataclass(slots=True)
+class TierStats:
+    """Counts since the start. restored: tokens that came back into the pool, by where they were."""
+
+    restored: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
+    read_pages: int = 0
+    used_pages: int = 0
+    refused_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Pages that a thread reads; `future` has how many of them came, and in how many seconds."""
+
+    digests: list[bytes]
+    future: Future[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """A path whose pages are to be written when there is time; those before `done` are."""
+
+    namespace: bytes
+    tokens: bytes
+    digests: list[bytes]
+    done: int = 0
+
+
+class Tiers:
+    """The tiers below one engine's pool."""
+
+    def __init__(
+        self,
+        pages: PageBytes,
+        page_size: int,
+        host: HostTier,
+        gate: CostGate,
+        store: PageStore | None = None,
+        *,
+        store_tier: Tier = Tier.DISK,
+        write_policy: str = "write_through_selective",
+    ) -> None:
+        """store: where pages go from memory; None: they are forgotten."""
+        assert write_policy in WRITE_POLICIES, f"write_policy is {write_policy!r}"
+        self.host = host
+        self.gate = gate
+        self.store = store
+        self.store_tier = store_tier
+        self.stats = TierStats()
+        # Called from the store's threads when something is read or written.
+        self.tell: Callable[[], None] = lambda: None
+        self._pages = pages
+        self._page_size = page_size
+        self._writes_through = store is not None and write_policy == "write_through_selective"
+        self._cache: PrefixCache
+        self._writer: PageWriter | None = None
+        self._reads: list[_Read] = []
+        self._paths: list[_Path] = []
+        self._last: tuple[bytes, bytes, list[bytes]] = (b"", b"", [])
+        self._threads = ThreadPoolExecutor(READERS, "page-reader") if store else None
+        host.on_leave = self._leave_host
+
+    def attach(self, cache: PrefixCache) -> None:
+        """Belong to a cache, whose `on_leave` is `leaving`; what the store has is known there."""
+        self._cache = cache
+        if self.store is not None:
+            self._writer = PageWriter(self.store, self.store_tier, cache.marks, lambda: self.tell())
+            for digest in self.store.known():
+                cache.marks.add(digest, self.store_tier)
+
+    # --- out of the pool
+
+    def leaving(self, leaving: LeavingPages) -> None:
+        """Pages make room: copy those that are whole to host memory."""
+        digests = self._digests(leaving.namespace, leaving.tokens)
+        if len(digests) * self._page_size < MIN_USEFUL_TOKENS:
+            return
+        first = leaving.start // self._page_size
+        for digest, page in zip(digests[first:], leaving.pages, strict=False):
+            self._to_host(digest, leaving.namespace, page)
+
+    def reused(self, tokens: Sequence[int], namespace: bytes, length: int) -> None:
+        """A cached prefix was asked for again: it is worth writing, when there is time."""
+        pages = length // self._page_size
+        writer = self._writer
+        if writer is None or not self._writes_through or length < MIN_USEFUL_TOKENS:
+            return
+        encoded = np.asarray(tokens[: pages * self._page_size], np.int32).tobytes()
+        digests = self._digests(namespace, encoded)
+        if any(map(writer.wants, digests)):
+            self._paths.append(_Path(namespace, encoded, digests))
+
+    @property
+    def has_chores(self) -> bool:
+        """Whether something is left to be written, and may be."""
+        return self._writer is not None and bool(self._paths) and self._writer.has_room
+
+    def do_chores(self, room: int = PAGES_A_STEP) -> None:
+        """Copy a few pages of what was used again for the writer."""
+        assert self._writer is not None
+        while self._paths and room > 0 and self._writer.has_room:
+            path = self._paths.pop(0)
+            end = min(len(path.digests), path.done + room)
+            self._write_path(self._writer, path, end)
+            room -= end - path.done
+            if end < len(path.digests):
+                self._paths.insert(0, _Path(path.namespace, path.tokens, path.digests, end))
+        if not self._paths:
+            self._writer.send()
+
+    def after_step(self, tokens: int, seconds: float) -> None:
+        """A step has computed so many tokens: learn from it, and do a little of what waits."""
+        self.gate.computed(tokens, seconds)
+        if self._paths:
+            self.do_chores()
+
+    # --- back
+
+    def begin(self, request: Request) -> None:
+        """Have what the store knows of a queued request's prompt read, if that is quicker."""
+        encoded = np.asarray(request.tokens, np.int32).tobytes()
+        digests = self._digests(request.namespace, encoded)
+        # One token is always computed: a page that ends with the prompt is of no use to it.
+        digests = digests[: (len(request.tokens) - 1) // self._page_size]
+        request.load = PageLoad(digests)
+        if self.store is not None and digests:
+            first = self._cache.num_cached(request.tokens, request.namespace) // self._page_size
+            self._read(request.load, request.namespace, first)
+
+    def prefetch(self, tokens: Sequence[int], namespace: bytes) -> None:
+        """The same for a prompt that is likely to come."""
+        if self.store is not None:
+            encoded = np.asarray(tokens, np.int32).tobytes()
+            load = PageLoad(self._digests(namespace, encoded))
+            first = self._cache.num_cached(tokens, namespace) // self._page_size
+            self._read(load, namespace, first)
+
+    def is_loading(self, request: Request) -> bool:
+        """Whether something is being read for a request that waits."""
+        load = request.load
+        if load is None or not load.wanted:
+            return False
+        load.wanted = {digest for digest in load.wanted if self.host.is_filling(digest)}
+        return bool(load.wanted)
+
+    def bring_back(self, request: Request, allocation: Allocation, leave: int) -> None:
+        """For a request that is admitted: what follows its cached tokens is computed by that."""
+        self.reused(request.tokens, request.namespace, allocation.num_cached)
+        restored = self.restore(request, allocation, leave)
+        request.num_computed += sum(restored.values())
+        if request.num_cached is None:
+            counted = request.of_prompt(request.num_computed) - allocation.num_cached
+            request.restored = within(restored, counted)
+
+    def restore(self, request: Request, allocation: Allocation, leave: int) -> dict[Tier, int]:
+        """Copy what follows the cached tokens from host memory into a request's own pages.
+
+        leave: so many tokens at the end are computed in any case. Returns how many tokens came
+        back, by the tier in which they were.
+        """
+        load = request.load
+        restored: dict[Tier, int] = {}
+        if load is None:
+            return restored
+        size, start = self._page_size, allocation.num_cached
+        last = min(len(load.digests), (len(request.tokens) - leave) // size)
+        pages = load.digests[start // size : last]
+        count = next((i for i, d in enumerate(pages) if d not in self.host), len(pages))
+        verdict = self.gate.admits(Tier.HOST, count) if count else None
+        if verdict is None or verdict.pages == 0:
+            return restored
+        began, position = time.perf_counter(), start
+        for index in range(start // size, start // size + verdict.pages):
+            digest = load.digests[index]
+            row = self.host.get(digest)
+            assert row is not None, "it was there a moment ago"
+            self._pages.write(allocation.pages[index], row)
+            end = (index + 1) * size
+            tier = load.source.get(digest, Tier.HOST)
+            restored[tier] = restored.get(tier, 0) + end - position
+            self.stats.used_pages += tier is not Tier.HOST
+            position = end
+        # The first of these pages was to begin with slots of another: it has them now.
+        allocation.copies.clear()
+        self.gate.loaded(Tier.HOST, position - start, time.perf_counter() - began)
+        for tier, tokens in restored.items():
+            self.stats.restored[tier] += tokens
+        return restored
+
+    def collect(self) -> None:
+        """Take note of what the threads have done."""
+        for read in [read for read in self._reads if read.future.done()]:
+            self._reads.remove(read)
+            count, seconds = read.future.result()
+            for index, digest in enumerate(read.digests):
+                self.host.end(digest, filled=index < count)
+                if index < count:
+                    self._cache.marks.add(digest, Tier.HOST)
+                elif index == count:
+                    self._cache.marks.remove(digest, self.store_tier)  # damaged, gone, or late
+            self.stats.read_pages += count
+            self.gate.loaded(self.store_tier, count * self._page_size, seconds)
+        if self._writer is not None and self.store is not None:
+            self._writer.collect()
+            came, went = self.store.news()
+            for digest in came:
+                self._cache.marks.add(digest, self.store_tier)
+            for digest in went:
+                self._cache.marks.remove(digest, self.store_tier)
+
+    # --- forgotten
+
+    def forget(self, tokens: Sequence[int], namespace: bytes, start: int) -> None:
+        """A path is deleted from position `start` on: no tier has it any more."""
+        encoded = np.asarray(tokens, np.int32).tobytes()
+        size = self._page_size
+        digests = list(page_digests(namespace, encoded, size))[start // size :]
+        gone = set(digests)
+        self._paths = [path for path in self._paths if gone.isdisjoint(path.digests)]
+        for digest in digests:
+            self.host.discard(digest)
+            self._cache.marks.remove(digest, Tier.HOST)
+        if self._writer is not None and digests:
+            self._writer.delete(digests)
+
+    def flush(self, namespace: bytes | None) -> None:
+        """Forget a namespace, or everything."""
+        self._paths = [p for p in self._paths if namespace not in (None, p.namespace)]
+        for digest in self.host.digests(namespace):
+            self.host.discard(digest)
+            self._cache.marks.remove(digest, Tier.HOST)
+        if self._writer is not None:
+            self._writer.forget(namespace)
+
+    def close(self, seconds: float) -> None:
+        """Write what is left of the pool and of memory, as long as that takes no longer."""
+        if self.store is None or self._writer is None or self._threads is None:
+            return
+        deadline = time.monotonic() + seconds
+        for namespace, tokens in self._cache.paths():
+            digests = self._digests(namespace, tokens)
+            if len(digests) * self._page_size >= MIN_USEFUL_TOKENS:
+                self._paths.append(_Path(namespace, tokens, digests))
+        for digest in self.host.digests():
+            row = self.host.get(digest)
+            if row is not None and self._writer.wants(digest) and self._writer.has_room:
+                self._writer.put(digest, self.host.namespace(digest), row.copy())
+        while (self._paths or not self._writer.is_idle) and time.monotonic() < deadline:
+            self.do_chores(room=len(self._paths) * 4096)
+            self._writer.send()
+            self._writer.wait(deadline)
+            self._writer.collect()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._writer.close()
+        self.store.close()
+
+    # --- between
+
+    def _to_host(self, digest: bytes, namespace: bytes, page: int) -> None:
+        if digest in self.host or self.host.is_filling(digest):
+            return
+        row = self.host.begin(digest, namespace)
+        if row is None:
+            return
+        self._pages.read(page, row)
+        self.host.end(digest, filled=True)
+        self._cache.marks.add(digest, Tier.HOST)
+
+    def _leave_host(self, digest: bytes, namespace: bytes, row: Row) -> None:
+        self._cache.marks.remove(digest, Tier.HOST)
+        if self._writer is not None and self._writer.wants(digest):
+            self._writer.put(digest, namespace, row.copy())
+
+    def _read(self, load: PageLoad, namespace: bytes, first: int) -> None:
+        """Read the pages from index `first` on that the store has, up to the first that nobody has.
+
+        What is in memory already, or on its way there, is not read again.
+        """
+        assert self._threads is not None
+        missing: list[bytes] = []
+        for digest in load.digests[first:]:
+            if digest in self.host:
+                continue
+            if self.host.is_filling(digest):
+                load.wanted.add(digest)
+            elif self._cache.marks.has(digest, self.store_tier):
+                missing.append(digest)
+            else:
+                break
+        tokens = len(missing) * self._page_size
+        if tokens < MIN_USEFUL_TOKENS:
+            return
+        verdict = self.gate.admits(self.store_tier, len(missing))
+        load.reason = verdict.reason
+        self.stats.refused_tokens += tokens - verdict.pages * self._page_size
+        missing = missing[: min(verdict.pages, self.host.num_available)]
+        half = -(-len(missing) // READERS)
+        for start in range(0, len(missing), half or 1):
+            self._read_part(load, namespace, missing[start : start + half])
+
+    def _read_part(self, load: PageLoad, namespace: bytes, digests: list[bytes]) -> None:
+        assert self._threads is not None
+        rows: list[Row] = []
+        for digest in digests:
+            row = self.host.begin(digest, namespace)
+            if row is None:
+                break
+            rows.append(row)
+        digests = digests[: len(rows)]
+        load.wanted.update(digests)
+        load.source |= dict.fromkeys(digests, self.store_tier)
+        patience = PATIENCE * self.gate.prefill_us * 1e-6 * len(digests) * self._page_size
+        deadline = time.monotonic() + max(MIN_PATIENCE_S, patience)
+        future = self._threads.submit(self._get, digests, rows, deadline)
+        self._reads.append(_Read(digests, future))
+        future.add_done_callback(lambda _: self.tell())
+
+    def _get(self, digests: list[bytes], rows: list[Row], deadline: float) -> tuple[int, float]:
+        """On a thread of the store."""
+        assert self.store is not None
+        began = time.perf_counter()
+        count = self.store.get(digests, [row.data for row in rows], deadline)
+        return count, time.perf_counter() - began
+
+    def _write_path(self, writer: PageWriter, path: _Path, end: int) -> None:
+        """Copy the pages [done, end) of a path that are still in the pool and not in the store."""
+        tokens = np.frombuffer(path.tokens, np.int32)
+        pages = self._cache.whole_pages(tokens, path.namespace)
+        for index in range(path.done, min(end, len(pages))):
+            if writer.wants(path.digests[index]):
+                row = np.empty(self._pages.num_bytes, np.uint8)
+                self._pages.read(pages[index], row)
+                writer.put(path.digests[index], path.namespace, row)
+
+    def _digests(self, namespace: bytes, tokens: bytes) -> list[bytes]:
+        """The names of a path's whole pages; of a path that gets shorter they are known."""
+        last_namespace, last_tokens, digests = self._last
+        if namespace == last_namespace and last_tokens.startswith(tokens):
+            return digests[: len(tokens) // TOKEN_BYTES // self._page_size]
+        digests = list(page_digests(namespace, tokens, self._page_size))
+        self._last = (namespace, tokens, digests)
+        return digests
+
+
+def within(restored: dict[Tier, int], tokens: int) -> dict[Tier, int]:
+    """The first `tokens` of what came back, by where they were; the fastest tier's came first."""
+    counted: dict[Tier, int] = {}
+    for tier, count in restored.items():
+        counted[tier] = min(count, max(tokens, 0))
+        tokens -= count
+    return counted
