@@ -7,6 +7,7 @@ slow is tried again now and then with little at stake. Knows no page and no tier
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from radixchat.radix.tiers import Tier
@@ -15,6 +16,9 @@ GATES = ("measured", "always", "never")
 # Smaller steps say what a step costs, not a token.
 MIN_TOKENS = 32
 _WEIGHT = 0.25
+# Of what computing a span would take, how long it is waited for; a thread may need a while to begin.
+PATIENCE = 0.5
+MIN_PATIENCE_S = 0.02
 # Of a tier that is too slow, every so many-th span is tried, with one page.
 PROBE_EVERY = 64
 # Operations a second, more than any machine has: what computing takes at least, before it was seen.
@@ -62,6 +66,12 @@ class CostGate:
         """So many tokens have come from a tier."""
         if tokens > 0:
             self._load_us[tier] = _mean(self._load_us.get(tier), seconds * 1e6 / tokens)
+
+    def patience(self, tokens: int) -> float:
+        """Seconds after which whoever waits for so many tokens had better compute the rest."""
+        if self.mode == "always":
+            return math.inf
+        return max(MIN_PATIENCE_S, PATIENCE * self.prefill_us * 1e-6 * tokens)
 
     def admits(self, tier: Tier, pages: int) -> Verdict:
         """How many of the span's pages are to come from the tier."""

@@ -37,9 +37,6 @@ MIN_USEFUL_TOKENS = 64
 READERS = 2
 # Pages that are copied for the writer between two steps.
 PAGES_A_STEP = 8
-# Of what computing a span would take, how long reading it may take until the rest is given up.
-PATIENCE = 0.5
-MIN_PATIENCE_S = 0.005
 
 
 @dataclass(slots=True)
@@ -117,8 +114,6 @@ class Tiers:
     def leaving(self, leaving: LeavingPages) -> None:
         """Pages make room: copy those that are whole to host memory."""
         digests = self._digests(leaving.namespace, leaving.tokens)
-        if len(digests) * self._page_size < MIN_USEFUL_TOKENS:
-            return
         first = leaving.start // self._page_size
         for digest, page in zip(digests[first:], leaving.pages, strict=False):
             self._to_host(digest, leaving.namespace, page)
@@ -353,8 +348,7 @@ class Tiers:
         digests = digests[: len(rows)]
         load.wanted.update(digests)
         load.source |= dict.fromkeys(digests, self.store_tier)
-        patience = PATIENCE * self.gate.prefill_us * 1e-6 * len(digests) * self._page_size
-        deadline = time.monotonic() + max(MIN_PATIENCE_S, patience)
+        deadline = time.monotonic() + self.gate.patience(len(digests) * self._page_size)
         future = self._threads.submit(self._get, digests, rows, deadline)
         self._reads.append(_Read(digests, future))
         future.add_done_callback(lambda _: self.tell())

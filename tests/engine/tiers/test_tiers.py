@@ -1,0 +1,228 @@
+"""Pages that leave the pool come back, bit for bit, if that is quicker; each is counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from radixchat.engine.config import EngineConfig
+from radixchat.engine.engine import Engine
+from radixchat.engine.hint import Prefetch, Purge
+from radixchat.engine.request import FinishReason, Request, Usage
+from radixchat.engine.tiers.memory_store import MemoryStore
+from radixchat.engine.weights import Checkpoint
+from radixchat.tests.engine.driver import answer, greedy, prompt, run
+
+POOL, LENGTH, COUNT = 512, 200, 6  # tokens; the prompts together are 2.4 times the pool
+HOST = 8 << 20
+
+
+def make(tiny: Checkpoint, store: MemoryStore | None = None, **config: Any) -> Engine:
+    values = {"pool_tokens": POOL, "threads": 1, "eviction": "lru", "tier_gate": "always"} | config
+    make_store = None if store is None else lambda plan, page_bytes: store
+    return Engine(tiny, EngineConfig(**values), make_store=make_store)
+
+
+def store_for(tiny: Checkpoint, delay_s: float = 0.0) -> MemoryStore:
+    engine = make(tiny, host_cache_bytes=HOST)
+    assert engine.tiers is not None
+    return MemoryStore(engine.tiers.host.page_bytes, delay_s)
+
+
+def drive(engine: Engine, request: Request) -> Usage:
+    """Run it to its end, waiting for what is read for it."""
+    engine.submit(request)
+    deadline = time.monotonic() + 30
+    while engine.has_work:
+        assert time.monotonic() < deadline
+        for event in engine.step():
+            if event.usage is not None:
+                usage = event.usage
+        engine.cache.check()
+        if engine.tiers is not None:
+            engine.tiers.host.check()
+    parts = usage.device_tokens, usage.host_tokens, usage.disk_tokens, usage.store_tokens
+    assert min(parts) >= 0
+    assert sum(parts) + usage.computed_tokens == usage.input_tokens
+    return usage
+
+
+def until(engine: Engine, condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        engine.do_chores()
+
+
+@pytest.mark.parametrize("page_size", [4, 16])
+def test_a_cyclic_working_set_is_had_from_host_memory(tiny: Checkpoint, page_size: int) -> None:
+    """The second round computes almost nothing; without the tier all of it."""
+    prompts = [prompt(LENGTH, seed) for seed in range(COUNT)]
+    computed = {}
+    for host in (HOST, 0):
+        engine = make(tiny, page_size=page_size, host_cache_bytes=host)
+        for number, tokens in enumerate(prompts):
+            drive(engine, Request(number, tokens.copy(), greedy(1)))
+        usages = [
+            drive(engine, Request(100 + n, tokens.copy(), greedy(1)))
+            for n, tokens in enumerate(prompts)
+        ]
+        computed[host] = sum(usage.computed_tokens for usage in usages)
+    assert computed[HOST] <= COUNT * page_size
+    assert computed[0] >= COUNT * (LENGTH - 1)
+
+
+@pytest.mark.parametrize("kv", ["auto", "int8"])
+def test_what_comes_back_are_the_bits_that_left(tiny: Checkpoint, kv: str) -> None:
+    """Answers and stored K/V equal those of an engine that never lost anything."""
+    engine = make(tiny, host_cache_bytes=HOST, kv=kv)
+    large = make(tiny, pool_tokens=4096, kv=kv)
+    for number in range(COUNT):
+        tokens = prompt(LENGTH, number)
+        expected = answer(large, tokens, greedy(20)).tokens
+        assert run(engine, [Request(number, tokens.copy(), greedy(20))])[number].tokens == expected
+    for number in range(COUNT):
+        tokens = [*prompt(LENGTH, number), *prompt(9, 77)]
+        request = Request(100 + number, tokens.copy(), greedy(20))
+        engine.submit(request)
+        engine.step()
+        assert request.restored
+        allocation = request.allocation
+        assert allocation is not None
+        other = large.cache.whole_pages(tokens)
+        for index, page in enumerate(other[: LENGTH // 16]):
+            for ours, theirs in zip(
+                engine.runner.pages.parts(), large.runner.pages.parts(), strict=True
+            ):
+                assert torch.equal(ours[:, allocation.pages[index]], theirs[:, page])
+        run(engine, [])
+        assert request.tokens[len(tokens) :] == answer(large, tokens, greedy(20)).tokens
+
+
+def test_a_restart_is_warm(tiny: Checkpoint) -> None:
+    """What an engine had when it was closed, another finds in the store; the same answer."""
+    store = store_for(tiny)
+    engine = make(tiny, store)
+    tokens = prompt(LENGTH, 1)
+    expected = answer(engine, tokens, greedy(10)).tokens
+    engine.close()
+    assert len(store.pages) >= LENGTH // 16
+    again = make(tiny, store)
+    request = Request(5, [*tokens, *expected, *prompt(5, 9)], greedy(4))
+    usage = drive(again, request)
+    assert usage.disk_tokens >= LENGTH - LENGTH % 16
+    assert usage.device_tokens == usage.host_tokens == 0
+    cold = answer(make(tiny), [*tokens, *expected, *prompt(5, 9)], greedy(4))
+    assert request.tokens[request.num_prompt :] == cold.tokens
+    assert again.tiers is not None
+    assert again.tiers.stats.used_pages == again.tiers.stats.read_pages
+
+
+def test_what_is_used_again_is_written_meanwhile(tiny: Checkpoint) -> None:
+    """The second hit makes a page worth it: the store has it although nothing was evicted."""
+    store = store_for(tiny)
+    engine = make(tiny, store)
+    tokens = prompt(LENGTH, 1)
+    drive(engine, Request(1, tokens.copy(), greedy(1)))
+    assert not store.pages
+    drive(engine, Request(2, [*tokens, 5], greedy(1)))
+    until(engine, lambda: len(store.pages) >= LENGTH // 16)
+    lazy = store_for(tiny)
+    engine = make(tiny, lazy, write_policy="write_back")
+    for number in range(3):
+        drive(engine, Request(number, [*tokens, number], greedy(1)))
+    assert not engine.has_chores
+    assert not lazy.pages
+
+
+def test_a_slow_store_loses(tiny: Checkpoint) -> None:
+    """Once it is known to be slower than computing, nothing waits for it; the reason is told."""
+    store = store_for(tiny)
+    engine = make(tiny, store)
+    for seed in range(4):
+        answer(engine, prompt(LENGTH, seed), greedy(1))
+    engine.close()
+    store.delay_s = 0.05
+    slow = make(tiny, store, tier_gate="measured")
+    usages = [drive(slow, Request(n, prompt(LENGTH, n), greedy(1))) for n in range(4)]
+    assert sum(usage.disk_tokens for usage in usages) <= 16
+    assert any("computing" in (usage.not_restored or "") for usage in usages)
+    store.delay_s = 0.0
+    quick = make(tiny, store, tier_gate="always")
+    assert drive(quick, Request(9, prompt(LENGTH, 0), greedy(1))).disk_tokens > 0
+
+
+def test_nothing_of_a_deleted_conversation_is_left(tiny: Checkpoint) -> None:
+    """Not in the pool, not in memory, not in the store, nor on its way there."""
+    store = store_for(tiny)
+    engine = make(tiny, store, host_cache_bytes=HOST)
+    tokens = prompt(LENGTH, 1)
+    for number in range(2):
+        request = Request(number, tokens.copy(), greedy(1), conversation="c")
+        drive(engine, request)
+    for seed in range(2, 6):
+        drive(engine, Request(seed, prompt(LENGTH, seed), greedy(1)))
+    engine.purge(Purge(tuple(tokens), "c"))
+    engine.close()
+    assert engine.tiers is not None
+    others = make(tiny, store)
+    usage = drive(others, Request(7, tokens.copy(), greedy(1)))
+    assert usage.computed_tokens == LENGTH
+    assert store.pages, "those of the others are there"
+
+
+def test_others_go_on_while_pages_are_read(tiny: Checkpoint) -> None:
+    """One that waits for a slow store is overtaken, and has its pages at last; or is cancelled."""
+    store = store_for(tiny)
+    engine = make(tiny, store)
+    answer(engine, prompt(LENGTH, 1), greedy(1))
+    engine.close()
+    store.delay_s = 0.02
+    engine = make(tiny, store)
+    assert engine.tiers is not None
+    engine.tiers.gate.computed(100, 100)  # computing is slow, so that it is waited for
+    waiting = Request(1, prompt(LENGTH, 1), greedy(1))
+    engine.submit(waiting)
+    other = Request(2, prompt(20, 2), greedy(5))
+    events = run(engine, [other])
+    assert events[2].finish is FinishReason.LENGTH
+    assert waiting.restored
+    answer(engine, prompt(POOL - 20, 8), greedy(1))
+    cancelled = Request(3, prompt(LENGTH, 1), greedy(1))
+    engine.submit(cancelled)
+    engine.cancel(3)
+    assert run(engine, [])[3].finish is FinishReason.CANCELLED
+    engine.close()
+    engine.tiers.host.check()
+
+
+def test_a_prompt_that_is_expected_is_read_ahead(tiny: Checkpoint) -> None:
+    """A hint has the pages in memory before the request; it changes no answer."""
+    store = store_for(tiny)
+    engine = make(tiny, store)
+    tokens = prompt(LENGTH, 1)
+    answer(engine, tokens, greedy(1))
+    engine.close()
+    engine = make(tiny, store)
+    engine.hint(Prefetch(tuple(tokens)))
+    assert engine.tiers is not None
+    host = engine.tiers.host
+    until(engine, lambda: len(host) >= LENGTH // 16)
+    assert drive(engine, Request(1, tokens.copy(), greedy(1))).host_tokens > 0
+
+
+def test_what_others_may_not_have(tiny: Checkpoint) -> None:
+    """Another namespace finds nothing of it in any tier."""
+    store = store_for(tiny)
+    engine = make(tiny, store, host_cache_bytes=HOST)
+    tokens = prompt(LENGTH, 1)
+    drive(engine, Request(1, tokens.copy(), greedy(1), namespace=b"a"))
+    for seed in range(2, 6):
+        drive(engine, Request(seed, prompt(LENGTH, seed), greedy(1), namespace=b"a"))
+    assert drive(engine, Request(7, tokens.copy(), greedy(1), namespace=b"b")).cached_tokens == 0
+    engine.flush(b"a")
+    assert drive(engine, Request(8, tokens.copy(), greedy(1), namespace=b"a")).cached_tokens == 0
