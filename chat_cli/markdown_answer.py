@@ -1,16 +1,16 @@
-"""An answer on a terminal as Markdown while it streams: append-only, block by block.
+"""An answer on a terminal as Markdown while it streams: append-only.
 
-Owns the rows of the open block, and only those: a finished block is printed once and scrolls away
-untouched, so the scrollback is the document. Knows no response and no status line.
+Owns the rows that may still change, and only those: a final row is printed once and scrolls away
+untouched, so the scrollback is the document. Knows no response and no Markdown.
 
     ┌ scrollback ────────────┐
-    │ finished blocks        │  printed once, may wrap
+    │ final rows             │  printed once
     ├ live rows ─────────────┤
-    │ the open block's tail  │  erased and drawn again; at most a screen, never wraps
+    │ what is open           │  erased and drawn again; at most a screen, never wraps
     └────────────────────────┘
 
-Cost: a redraw costs as much as the open block is long, so the next one waits until it has taken
-a twentieth of the time at most. However long a block or fast a model, rendering is 5 % of a core.
+Cost: what is open is small (`markdown_stream.py`), and the next redraw waits until the last one has
+taken a twentieth of the time at most: however fast a model, rendering is 5 % of a core.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 
-from radixchat.chat_cli.control_characters import neutralise
-from radixchat.chat_cli.markdown_blocks import Block, MarkdownRenderer
+from radixchat.chat_cli.markdown_stream import MarkdownStream
 
 REDRAW_SECONDS = 0.04
 IDLE_PER_WORK = 19
@@ -40,7 +39,7 @@ _WAITING = [Segment("…", Style(dim=True))]
 class MarkdownAnswer:
     """One answer; `feed` the deltas, `tick` from time to time, `close` at the end.
 
-    live: whether the console can move its cursor; if not, blocks appear when they are finished.
+    live: whether the console can move its cursor; if not, rows appear when they are final.
     """
 
     def __init__(
@@ -49,10 +48,8 @@ class MarkdownAnswer:
         self._console = console
         self._live = live
         self._clock = clock
-        self._renderer = MarkdownRenderer(console)
-        self._open = ""
-        self._deltas: list[str] = []
-        self._printed_any = False
+        self._stream = MarkdownStream(console)
+        self._waits = False
         self._row_widths: list[int] = []
         self._next_redraw = clock()
         self._closed = False
@@ -66,13 +63,14 @@ class MarkdownAnswer:
 
     def feed(self, delta: str) -> None:
         """More text; drawn now or at a later tick."""
-        self._deltas.append(delta)
+        self._stream.feed(delta)
+        self._waits = True
         self.tick()
 
     def tick(self) -> None:
         """Draw what is not drawn yet, if enough time has passed."""
         started = self._clock()
-        if self._deltas and started >= self._next_redraw:
+        if self._waits and started >= self._next_redraw:
             self._refresh()
             finished = self._clock()
             cost = finished - started
@@ -83,48 +81,25 @@ class MarkdownAnswer:
         if self._closed:
             return
         self._closed = True
-        self._take_deltas()
-        self._write(self._erase() + self._permanent(self._renderer.blocks(self._open)))
-        self._open = ""
-
-    def _take_deltas(self) -> None:
-        self._open += neutralise("".join(self._deltas))
-        self._deltas.clear()
+        self._write(self._erase() + self._lines(self._stream.finish()))
 
     def _refresh(self) -> None:
-        self._take_deltas()
-        # Only whole lines decide what is finished: `#` alone is a heading, `#1` goes on with the
-        # paragraph before it. The last block of the whole lines may still grow.
-        whole_lines = self._open[: self._open.rfind("\n") + 1]
-        blocks = self._renderer.blocks(whole_lines)
-        finished = ""
-        if len(blocks) > 1:
-            finished = self._permanent(blocks[:-1])
-            self._open = "\n".join(self._open.split("\n")[blocks[-1].first_line :])
-        if not self._live:
-            self._write(finished)
-            return
-        erase = self._erase()
-        rows = self._rows(self._renderer.blocks(self._open))
-        self._write(erase + finished + self._draw(rows or [_WAITING]))
+        self._waits = False
+        final = self._lines(self._stream.advance())
+        if self._live:
+            rows = self._stream.open_rows()
+            if not rows and not self._stream.has_final:
+                rows = [_WAITING]
+            final = self._erase() + final + self._draw(rows)
+        self._write(final)
 
-    def _permanent(self, blocks: list[Block]) -> str:
-        rows = self._rows(blocks)
-        if not rows:
-            return ""
-        self._printed_any = True
-        return self._text(rows) + "\n"
-
-    def _rows(self, blocks: list[Block]) -> list[list[Segment]]:
-        rows: list[list[Segment]] = []
-        for block in blocks:
-            if rows or self._printed_any:
-                rows.append([])
-            rows.extend(self._renderer.lines(block))
-        return rows
+    def _lines(self, rows: list[list[Segment]]) -> str:
+        return self._text(rows) + "\n" if rows else ""
 
     def _draw(self, rows: list[list[Segment]]) -> str:
         # Never a full screen: its first row would scroll away and could not be erased.
+        if not rows:
+            return ""
         visible = rows[-max(1, self._console.height - 1) :]
         self._row_widths = [sum(cell_len(text) for text, _, _ in row) for row in visible]
         return _WRAP_OFF + self._text(visible) + _WRAP_ON

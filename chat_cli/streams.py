@@ -41,10 +41,18 @@ class Streams:
         return self.answers.is_dumb_terminal or self.errors.is_dumb_terminal
 
     @classmethod
-    def of_this_process(cls, *, json: bool, ids: bool, verbatim: bool = False) -> Streams:
+    def of_this_process(
+        cls,
+        *,
+        json: bool,
+        ids: bool,
+        verbatim: bool = False,
+        raw: bool = False,
+        quiet: bool = False,
+    ) -> Streams:
         """The streams as they are now; both consoles take what their encoding cannot say as `?`.
 
-        json, ids, verbatim: how the output shows answers.
+        json, ids, verbatim, raw: how the output shows answers. quiet: of the notes.
         """
         stdout, stderr = _usable(sys.stdout), _usable(sys.stderr)
         if isinstance(stdout, io.TextIOWrapper):
@@ -53,8 +61,8 @@ class Streams:
         if isinstance(stderr, io.TextIOWrapper):
             stderr.reconfigure(errors="replace")
         answers, errors = _console(stdout), _console(stderr)
-        notes = Notes(errors)
-        text = TextOutput(answers, notes, verbatim=verbatim)
+        notes = Notes(errors, quiet=quiet)
+        text = TextOutput(answers, notes, verbatim=verbatim, raw=raw)
         answers_on_screen = stdout.isatty() and not json
         screen = stdout if answers_on_screen else stderr if stderr.isatty() else None
         is_terminal = sys.stdin is not None and sys.stdin.isatty()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
@@ -153,15 +154,43 @@ def test_waiting_is_shown_and_vanishes() -> None:
 def test_a_block_taller_than_the_screen() -> None:
     """Its end is in view while it grows; once finished it is whole, below what was there."""
     window = Window(40)
-    window.feed("Before.\n\n```\n")
+    window.feed("Before.\n\n")
     for number in range(50):
-        window.feed(f"line {number}\n")
-        assert f"line {number}" in window.screen.lines
+        window.feed(f"> line {number}\n")
+        assert f"▌ line {number}" in window.screen.lines
         assert len(window.screen.lines) <= HEIGHT + 2
-    window.feed("```\n")
     lines = window.close()
-    assert lines[:3] == ["Before.", "", "```"]
-    assert lines[3:-1] == [f"line {number}" for number in range(50)]
+    assert lines[:2] == ["Before.", ""]
+    assert lines[2:] == [f"▌ line {number}" for number in range(50)]
+
+
+LONG: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "fence": ("```python\n", "x{0} = {0}\n"),
+        "list": ("", "- item {0}\n"),
+        "ordered list": ("", "1. item {0}\n"),
+        "lines": ("", "line {0}\n"),
+        "paragraph": ("", "word{0} **bold {0}** `code {0}` and "),
+        "reasoning": ("<think>\n", "thought {0}\n"),
+        "one thought": ("<think>", "thought {0} and "),
+    }
+)
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_what_has_left_the_screen_is_in_the_scrollback(kind: str) -> None:
+    """A long block can be scrolled back in while it grows: nearly all of it is final."""
+    opening, unit = LONG[kind]
+    window = Window(40)
+    window.feed(opening)
+    for number in range(0, 120, 4):
+        window.feed("".join(unit.format(number + i) for i in range(4)))
+    shown = window.screen.lines
+    lines = window.close()
+    assert lines == streamed([opening + "".join(map(unit.format, range(120)))], 40)
+    assert len(lines) > 6 * HEIGHT
+    assert len(shown) > len(lines) - HEIGHT
+    assert shown[:-HEIGHT] == lines[: len(shown) - HEIGHT]
 
 
 @pytest.mark.parametrize("after", [12, 20, 60])
