@@ -38,6 +38,15 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def unhurried() -> Iterator[None]:
+    """Every step takes 20 ms more: an answer of 300 tokens goes on for 6 s on any machine."""
+    from radixchat.tests.slow_steps import slowed  # not every test waits for the engine's imports
+
+    with slowed(0.02):
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of shared chats and templates, beside the checkout."""

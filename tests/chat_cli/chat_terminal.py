@@ -18,6 +18,8 @@ from radixchat.tests.chat_cli.terminal_screen import TerminalScreen
 
 COMMAND = (sys.executable, "-c", "from radixchat.chat_cli.main import main; main()")
 STATUS = r"cached \d+/\d+"
+# A start takes seconds, and many times as long where others use the machine.
+PATIENCE_S = 60.0
 
 
 class ChatTerminal:
@@ -70,7 +72,7 @@ class ChatTerminal:
         self.screen.resize(columns, rows)
         self.process.setwinsize(rows, columns)
 
-    def wait_for(self, pattern: str, *, times: int = 1, seconds: float = 30) -> None:
+    def wait_for(self, pattern: str, *, times: int = 1, seconds: float = PATIENCE_S) -> None:
         """Read until the text matches `pattern` often enough; ^ and $ are those of a line."""
         deadline = time.monotonic() + seconds
         while len(re.findall(pattern, self.text, re.MULTILINE)) < times:
@@ -82,7 +84,7 @@ class ChatTerminal:
         self.wait_for(STATUS, times=times)
         self.wait_for(r"> ?\Z")
 
-    def exit_code(self, seconds: float = 30) -> int:
+    def exit_code(self, seconds: float = PATIENCE_S) -> int:
         """Read until the process has ended; what it exited with."""
         deadline = time.monotonic() + seconds
         while self._read():

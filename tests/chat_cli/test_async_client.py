@@ -244,6 +244,7 @@ def test_a_server_that_is_replaced_in_the_middle(local: LocalSettings, text_firs
         expected = await whole()
         async with contextlib.AsyncExitStack() as stack:
             first = contextlib.AsyncExitStack()
+            first.enter_context(slowed(0.02))
             server = await first.enter_async_context(open_server(local))
             proxy = await stack.enter_async_context(flapping_proxy(server.url, iter([])))
             client = await stack.enter_async_context(client_of(proxy.url, tell=told.append))
@@ -271,8 +272,7 @@ def test_a_server_that_is_replaced_in_the_middle(local: LocalSettings, text_firs
             assert "is lost" in told[0]
             assert "is back" in told[1]
 
-    with slowed(0.004):
-        asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_leaving_cancels(local: LocalSettings) -> None:
@@ -431,15 +431,22 @@ def test_to_stop_waiting(local: LocalSettings, asks_to_cancel: bool) -> None:
     A server that hears nothing of it until it is back is told first of all then.
     """
     patience = Backoff(first_s=0.01, most_s=60, patience_s=1000)
+    impatient = not asks_to_cancel
 
     async def body(server: Server) -> None:
+        nonlocal impatient
+
+        def tell(text: str) -> None:
+            if impatient and "is lost" in text:
+                asyncio.get_running_loop().call_soon(client.stop_waiting)
+
         async with (
             flapping_proxy(server.url, iter([])) as proxy,
-            client_of(proxy.url, backoff=patience) as client,
+            client_of(proxy.url, backoff=patience, tell=tell) as client,
         ):
             conversation = await client.create_conversation()
             target, proxy.target = proxy.target, None
-            events = client.send(conversation, "one", replace(LONG, max_output_tokens=2000))
+            events = client.send(conversation, "one", replace(LONG, max_output_tokens=3000))
             text, done = "", None
             async for event in events:
                 match event:
@@ -451,8 +458,6 @@ def test_to_stop_waiting(local: LocalSettings, asks_to_cancel: bool) -> None:
                             task.cancel()
                         if asks_to_cancel:
                             await client.cancel(event.response)
-                        else:
-                            asyncio.get_running_loop().call_later(0.5, client.stop_waiting)
                     case ResponseDone():
                         done = event
             assert done is not None
@@ -460,19 +465,19 @@ def test_to_stop_waiting(local: LocalSettings, asks_to_cancel: bool) -> None:
             assert done.output_text == text != ""
             assert done.error is not None
             assert "is lost" in done.error.message
-            asyncio.get_running_loop().call_later(0.2, client.stop_waiting)
+            impatient = True
             with pytest.raises(ServerUnreachable, match="stopped waiting"):
                 await client.messages(conversation)
-            asyncio.get_running_loop().call_later(0.2, client.stop_waiting)
             with pytest.raises(ServerUnreachable, match="stopped waiting"):
                 await read(client.send(conversation, "two", LONG))
             assert server.host.running
+            impatient = False
             proxy.target = target
             await client.messages(conversation)
             await settled(lambda: not server.host.running)
             assert (await client.messages(conversation))[-1].status == "interrupted"
 
-    with slowed(0.002):
+    with slowed(0.01):
         serve_sockets(body, local)
 
 

@@ -13,11 +13,14 @@ import pytest
 
 from radixchat.tests.chat_cli.chat_terminal import COMMAND, ChatTerminal
 from radixchat.tests.chat_cli.scripted import messages_of, tiny_settings
+from radixchat.tests.slow_steps import slow_command
 
 BRIEF = ("--temperature", "0", "--max-tokens", "12", "--threads", "1")
 SHELL_COMMAND = shlex.join(COMMAND)
 MARKS = "*a* __b__ 1*2*3 <br> # x"
-LONG = ("--temperature", "0", "--threads", "1")
+# An answer that goes on for two minutes on any machine: its 4,000 tokens are a step each.
+ENDLESSLY = slow_command(0.03)
+LONG = ("--temperature", "0", "--max-tokens", "4000", "--threads", "1", "--no-speculation")
 
 
 @pytest.fixture
@@ -85,7 +88,7 @@ def test_an_answer_of_a_form_is_shown_as_it_is(model: Path) -> None:
 
 def test_stopping_and_continuing(model: Path) -> None:
     """Ctrl-C stops the answer and forgets the keys before it; a second Ctrl-C leaves."""
-    with ChatTerminal("chat", *LONG) as chat:
+    with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
         chat.wait_for(r"> first\n(?s:.)*\S\S\S")
@@ -168,7 +171,7 @@ def user_messages(model: Path, folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_continuing(model: Path) -> None:
     """-c shows the last message and its interrupted answer, marked, and goes on from there."""
-    with ChatTerminal("chat", *LONG) as chat:
+    with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
         chat.wait_for(r"^> ?\Z")
         for times, text in enumerate(("first", "two\\\rlines"), start=1):
             chat.enter(text)
@@ -194,8 +197,7 @@ def test_continuing(model: Path) -> None:
 def test_signals_during_an_answer(model: Path) -> None:
     """SIGTERM and a closed terminal stop the answer, keep it, and leave without a traceback."""
     for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        # Guessed tokens would be the whole answer before the signal comes.
-        with ChatTerminal("chat", *LONG, "--no-speculation") as chat:
+        with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
             chat.wait_for(r"^> ?\Z")
             chat.enter("first")
             chat.wait_for(r"> first\n(?s:.)*\S\S\S")
@@ -220,8 +222,8 @@ def test_dumb_terminal(model: Path) -> None:
 @pytest.mark.slow
 def test_narrow_window_resized(model: Path) -> None:
     """At 20 columns, then wider, in the middle of an answer: one status line, one prompt."""
-    # Rows for the longest answer: thousands of tokens may come before Ctrl-C is seen.
-    with ChatTerminal("chat", *LONG, "--no-speculation", columns=20, rows=1000) as chat:
+    # Rows for all that comes before Ctrl-C is heard: what leaves the screen stays as a copy.
+    with ChatTerminal("chat", *LONG, command=ENDLESSLY, columns=20, rows=1000) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
         chat.wait_for(r"> first\n(?s:.)*\S\S\S")
