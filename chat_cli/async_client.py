@@ -91,6 +91,11 @@ class AsyncChatClient(RemoteConversations):
         own = (f"the key goes to {address.shown} unencrypted",) if exposed else ()
         return (*own, *self._link.hello.get("notices", ()))
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is no connection now, as far as is known."""
+        return not self._link.is_up
+
     def send(
         self, conversation: str, text: str, options: ResponseOptions
     ) -> AsyncGenerator[ResponseEvent]:
