@@ -15,10 +15,16 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app, in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
-from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.filters import is_searching
+from prompt_toolkit.formatted_text import (
+    StyleAndTextTuples,
+    fragment_list_width,
+    to_formatted_text,
+)
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
+from prompt_toolkit.layout import Dimension
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -29,11 +35,12 @@ from radixchat.chat_cli.editor import EditorFailed, edited
 from radixchat.chat_cli.history import EntryHistory
 from radixchat.chat_cli.interrupts import Interrupts, Target
 from radixchat.chat_cli.key_question import asked_key
+from radixchat.chat_cli.line_drawing import LineDrawing
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.paste_input import PasteInput
-from radixchat.chat_cli.paste_labels import PasteLabels
 from radixchat.chat_cli.pasted_text import PastedTexts
 from radixchat.chat_cli.prompt_keys import KeyActions, PromptInterrupted, key_bindings
+from radixchat.chat_cli.reflow import ReflowingRenderer
 
 __all__ = ["Prompt", "PromptInterrupted"]
 
@@ -75,15 +82,17 @@ class Prompt:
         with create_app_session(
             input=keys or PasteInput(sys.stdin), output=_output(screen, dumb=dumb)
         ):
-            self._session: PromptSession[str] = PromptSession(
+            self._session = _Session(
+                LineDrawing(self._pasted),
                 history=entries,
                 multiline=True,
                 enable_suspend=True,
                 complete_while_typing=False,
-                input_processors=[PasteLabels(self._pasted)],
                 key_bindings=key_bindings(self._actions()),
                 style=_STYLES,
             )
+        app = self._session.app
+        app.renderer = ReflowingRenderer(app.renderer.style, app.output)
 
     async def read(self, message: str, draft: str) -> str:
         """What is entered after `message`, with `draft` in the line to begin with.
@@ -171,7 +180,9 @@ class Prompt:
     async def _show(self, found: Candidates) -> None:
         """List them above the line, which stands there as it was."""
         columns = self._session.app.output.get_size().columns
+        below, self._session.bottom_toolbar = self._session.bottom_toolbar, None
         async with in_terminal(render_cli_done=True):
+            self._session.bottom_toolbar = below
             start = "\n" if self._dumb else ""
             self._screen.write(start + "".join(f"{line}\n" for line in found.lines(columns)))
             self._echo()
@@ -200,6 +211,20 @@ class Prompt:
         if self._dumb:
             self._screen.write(self._message + self._session.default_buffer.text)
         self._screen.flush()
+
+
+class _Session(PromptSession[str]):
+    def __init__(self, drawing: LineDrawing, **settings: Any) -> None:
+        super().__init__(input_processors=[drawing], **settings)
+        self._drawing = drawing
+
+    def _get_default_buffer_control_height(self) -> Dimension:
+        """As many rows as are drawn; what a search previews is another text."""
+        if is_searching():
+            return Dimension()
+        indent = fragment_list_width(to_formatted_text(self.message))
+        columns = self.app.output.get_size().columns
+        return Dimension(preferred=self._drawing.rows(self.default_buffer.text, columns, indent))
 
 
 class _Terminal(Vt100_Output):
