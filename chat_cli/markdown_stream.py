@@ -12,6 +12,7 @@ one is drawn from its last rows until it ends.
 
 from __future__ import annotations
 
+from markdown_it.token import Token
 from rich.console import Console
 from rich.segment import Segment
 
@@ -125,13 +126,14 @@ class MarkdownStream:
         # paragraph before it. The last block of the whole lines may still grow.
         whole_lines = self._text[: self._text.rfind("\n") + 1]
         blocks = self._renderer.blocks(whole_lines, self._seam)
-        if len(blocks) > 1:
+        if blocks:
             self._give(rows, self._renderer.rows(blocks[:-1], follows=self._follows))
             self._text = "\n".join(self._text.split("\n")[blocks[-1].first_line :])
             self._seam = blocks[-1].seam
+        if len(blocks) > 1:
             self._flow.restart()
         if blocks and self._opens_fence(blocks[-1]):
-            self._enter_fence(rows, blocks[-1])
+            self._enter_fence(rows, blocks[-1].tokens[0])
             return True
         if blocks and self._is_long_table(blocks[-1]):
             self._table = OpenTable(self._renderer, self._text)
@@ -144,20 +146,17 @@ class MarkdownStream:
         is_open = block.kind == "fence" and block.source.startswith(block.tokens[0].markup)
         return is_open and block.fits(self._renderer.width)
 
-    def _enter_fence(self, rows: _Rows, block: Block) -> None:
+    def _enter_fence(self, rows: _Rows, token: Token) -> None:
         """Its first row is final. The text goes on behind its first line."""
-        self._text = self._text.lstrip("\n")
         opener, _, self._text = self._text.partition("\n")
         frame = self._renderer.rows(self._renderer.blocks(opener), follows=self._follows)
         self._give(rows, frame[:-1])
-        token = block.tokens[0]
         self._fence = OpenFence(token.markup, language_of(token), frame[-1:])
         self._seam = APART
 
     def _is_long_table(self, block: Block) -> bool:
         num_lines = self._text.count("\n")
-        is_open = block.kind == "table_open" and not self._text.endswith(("\n\n", "\n \n"))
-        return is_open and block.first_line == 0 and num_lines > 2 * self._console.height
+        return block.kind == "table_open" and num_lines > 2 * self._console.height
 
     def _cut_paragraph(self, rows: _Rows) -> None:
         blocks = self._renderer.blocks(self._text, self._seam)

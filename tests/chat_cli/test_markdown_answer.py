@@ -188,7 +188,7 @@ def test_what_has_left_the_screen_is_in_the_scrollback(kind: str) -> None:
     shown = window.screen.lines
     lines = window.close()
     assert lines == streamed([opening + "".join(map(unit.format, range(120)))], 40)
-    assert len(lines) > 6 * HEIGHT
+    assert len(lines) > 4 * HEIGHT
     assert len(shown) > len(lines) - HEIGHT
     assert shown[:-HEIGHT] == lines[: len(shown) - HEIGHT]
 
