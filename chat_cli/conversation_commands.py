@@ -175,8 +175,8 @@ class ConversationCommands:
         else:
             view = named(name, await all_conversations(state.client))
         if state.chooser is not None:
-            question = f"delete {described(view)} for good? y deletes it, Enter keeps it"
-            if await state.chooser.choose(question, "y") is None:
+            question = f"delete {neutral_line(described(view))}? y: for good, Enter: not"
+            if await state.chooser.choose(question, "ny") != "y":
                 state.notes.aside("nothing is deleted")
                 return
         await state.client.delete_conversation(view.id)

@@ -57,7 +57,7 @@ def named(name: str, views: Sequence[ConversationView]) -> ConversationView:
         lambda view: has_prefix and view.id.startswith(prefix),
         lambda view: bool(folded) and " ".join(view.title.split()).casefold().startswith(folded),
     )
-    for rule in rules:
+    for rule in rules if wanted else ():
         found = [view for view in views if rule(view)]
         if len(found) == 1:
             return found[0]

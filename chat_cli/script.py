@@ -62,8 +62,10 @@ async def _message(lines: AsyncIterator[str], interrupts: Interrupts) -> str:
     """
     message: list[str] = []
     room = MAX_BYTES
-    while (line := await _next_line(lines, interrupts)) is not None:
-        if isinstance(parse(line), ToggleMultiline):
+    # A signal may come between two lines, when nobody waits for one that it could wake.
+    while interrupts.leaving is None:
+        line = await _next_line(lines, interrupts)
+        if line is None or isinstance(parse(line), ToggleMultiline):
             break
         room -= len(line) + 1
         if room < 0:

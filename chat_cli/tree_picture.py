@@ -57,7 +57,7 @@ def tree_picture(messages: Sequence[TreeMessage], width: int) -> list[Text]:
     last = -1
     for index in shown:
         if index > last + 1:
-            picture.append(_left_out(lines[last + 1 : index]))
+            picture.append(_left_out(lines[last + 1 : index], width))
         picture.append(_draw(lines[index], width))
         last = index
     return picture
@@ -95,7 +95,7 @@ def _shown(lines: Sequence[_Line]) -> list[int]:
     return sorted({*range(HEAD), *around, *range(count - TAIL, count)})
 
 
-def _left_out(lines: Sequence[_Line]) -> Text:
+def _left_out(lines: Sequence[_Line], width: int) -> Text:
     numbers = [line.number for line in lines if line.number is not None]
     messages = sum(len(line.messages) for line in lines)
     said = f"  … {messages:,} messages"
@@ -103,7 +103,7 @@ def _left_out(lines: Sequence[_Line]) -> Text:
         said += f", branch #{numbers[0]}"
     elif numbers:
         said += f", branches #{numbers[0]} to #{numbers[-1]}"
-    return Text(f"{said} …", _RULE)
+    return Text(_cut(f"{said} …", width), _RULE)
 
 
 def _draw(line: _Line, width: int) -> Text:
@@ -117,7 +117,8 @@ def _draw(line: _Line, width: int) -> Text:
     is_counted = tokens is not None or first.role != "system"
     drawn.append(f"{_mark(tokens, cached) if is_counted else ' '} ", style)
     if len(line.messages) > 1:
-        return drawn.append(f"… {len(line.messages):,} messages …{_share(tokens, cached)}", _RULE)
+        folded = f"… {len(line.messages):,} messages …{_share(tokens, cached)}"
+        return drawn.append(_cut(folded, width - drawn.cell_len), _RULE)
     drawn.append(_speaker(first.role, width), style)
     room = width - drawn.cell_len
     after: list[tuple[str, Style]] = []

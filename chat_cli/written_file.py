@@ -19,8 +19,8 @@ def write_new_file(name: str, text: str) -> Path:
         path = Path(name).expanduser()
         with new_file(path) as unfinished:
             unfinished.write_text(text, encoding="utf-8", newline="")
-    except (RuntimeError, ValueError) as error:  # no such user; a zero byte
-        raise InvalidRequest(f"{name!r} cannot be the name of a file: {error}") from error
+    except (RuntimeError, ValueError) as error:  # no such user; a zero byte; no name at all
+        raise InvalidRequest(f"{name!r} cannot be the name of a file") from error
     except OSError as error:
         raise InvalidRequest(f"{name} cannot be written: {error.strerror}") from error
     return path
