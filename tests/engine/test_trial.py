@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from radixchat.engine import trial
 from radixchat.engine.config import EngineConfig
 from radixchat.engine.errors import ModelLoadError
 from radixchat.engine.gpus import gpus, torch_build
+from radixchat.engine.model import Decoder
 from radixchat.engine.trial import plan_for, try_engine
 from radixchat.radix.cache import PrefixCache
 from radixchat.tests.tiny_model import endless_model_directory
@@ -34,7 +34,7 @@ def test_a_cache_that_finds_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_arithmetic_that_is_not_exact_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the words of the engine's own test."""
-    monkeypatch.setattr(trial.Decoder, "inexactness", lambda *_: "row 3 has other bits")
+    monkeypatch.setattr(Decoder, "inexactness", lambda *_: "row 3 has other bits")
     assert try_engine(threads=1).inexact == "row 3 has other bits"
 
 
