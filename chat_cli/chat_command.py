@@ -85,7 +85,11 @@ _OUTPUT = options(
         is_flag=True,
         help="With WORDS: only the first code block of the answer; 1 if it has none.",
     ),
-    option("--raw", is_flag=True, help="The model's text untouched, on a terminal too."),
+    option(
+        "--raw",
+        is_flag=True,
+        help="Answers as plain text; in a file or a pipe with all that the model wrote.",
+    ),
     option("-q", "--quiet", is_flag=True, help="No notes and no status lines, errors only."),
     option("--no-color", is_flag=True, help="What the variable NO_COLOR asks for."),
 )

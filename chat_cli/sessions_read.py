@@ -17,7 +17,7 @@ import click
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
-from radixchat.chat_cli.control_characters import neutral_line, neutralise
+from radixchat.chat_cli.control_characters import neutral_line, safe_json, without_controls
 from radixchat.chat_cli.conversation_source import ConversationSource, StoredConversations
 from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
@@ -85,7 +85,7 @@ def show(id: str | None, tree: bool, as_json: bool, **values: Any) -> None:  # n
             view = asdict(await source.conversation(conversation))
             _write_json({**view, "messages": [asdict(message) for message in messages]})
             return exit_codes.OK
-        _write(text, streams)
+        _write(text)
         if not messages:
             streams.notes.note(f"{conversation} has no message")
         return exit_codes.OK
@@ -159,7 +159,7 @@ def export(
         if path is None:
             for conversation in which:
                 text = await source.export(conversation, kind)
-                _write(text.rstrip("\n") + "\n" + end, streams)
+                _write((safe_json(text) if kind == "json" else text).rstrip("\n") + "\n" + end)
             return exit_codes.OK
         if kind == "llm":
             assert isinstance(source, StoredConversations), "it is not asked of a server"
@@ -202,11 +202,10 @@ def _row(view: ConversationView) -> tuple[str, ...]:
     return (view.id, str(view.num_turns), day, neutral_line(heading(view.title, view.opening)))
 
 
-def _write(text: str, streams: Streams) -> None:
-    """As it is; on a terminal without control characters."""
-    # click would take escape sequences out of what is said when it goes to a file.
-    click.echo(neutralise(text) if streams.answers.is_terminal else text, nl=False, color=True)
+def _write(text: str) -> None:
+    """Without control characters: a pipe often ends at a terminal."""
+    click.echo(without_controls(text), nl=False)
 
 
 def _write_json(values: dict[str, Any]) -> None:
-    click.echo(json.dumps(values, ensure_ascii=False))
+    click.echo(safe_json(json.dumps(values, ensure_ascii=False)))

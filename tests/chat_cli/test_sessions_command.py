@@ -101,7 +101,7 @@ def test_show(database: Path) -> None:
     assert sessions(database, "show").stdout == "[user]\nAnd ham?\n\n[assistant]\nLonger.\n"
     shown = sessions(database, "show", eggs[:-2])
     assert shown.stdout.startswith("[system]\nCook.\n\n[user]\nHow long?\n\n[assistant]\n")
-    assert shown.stdout.endswith("Yes\x1b[31m really.\n")  # as it is: this is no terminal
+    assert shown.stdout.endswith("Yes␛[31m really.\n")
     document = json.loads(sessions(database, "show", eggs, "--json").stdout)
     assert (document["id"], document["system"]) == (eggs, "Cook.")
     assert [m["role"] for m in document["messages"]] == ["system"] + ["user", "assistant"] * 2
