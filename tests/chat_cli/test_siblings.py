@@ -21,6 +21,7 @@ from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineOverloaded
 from radixchat.engine.request import Request, TokenEvent
 from radixchat.server.protocol import ResponseDone, TreeMessage
+from radixchat.tests.chat_cli.chat_terminal import ChatTerminal
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.scripted import tiny_settings
 
@@ -387,3 +388,29 @@ def test_the_engine_fails(
 
     monkeypatch.setattr(Engine, "step", fail_with_several)
     play(tiny_model, tmp_path, work, survives=False, max_output_tokens=None)
+
+
+@pytest.mark.slow
+def test_a_key_chooses_at_a_terminal(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three answers the second is taken with one key; the picture of its prompt has styles."""
+    monkeypatch.setenv("RADIXCHAT_MODEL", str(tiny_model))
+    arguments = ("--temperature", "1.5", "--seed", "3", "--max-tokens", "12", "--threads", "1")
+    with ChatTerminal("chat", *arguments) as chat:
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("hello")
+        chat.answered(1)
+        chat.enter("/regen 3")
+        chat.wait_for(r"^which answer goes on\? 1, 2, 3; Enter keeps 1 ?\Z")
+        for number in (1, 2, 3):
+            assert f"── answer {number} of 3 ──" in chat.text
+        chat.type("2")
+        chat.wait_for("^answer 2 of 3 goes on; /tree shows the others")
+        chat.wait_for(r"^> ?\Z")
+        chat.enter("/cache")
+        chat.wait_for("^editing turn 1 recomputes [0-9]+ tokens")
+        chat.wait_for(r"^> ?\Z")
+        assert "\x1b[2m  <|im_start|>user" in chat.raw
+        assert "\x1b[1m+ " in chat.raw
+        chat.type("\x04")
+        assert chat.exit_code() == 0
+        assert "Traceback" not in chat.text
