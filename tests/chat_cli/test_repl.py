@@ -91,7 +91,7 @@ def test_stopping_and_continuing(model: Path) -> None:
     with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
-        chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+        chat.wait_for(r"> first\n(?!loading )(?s:.)*\S\S\S")
         chat.type("blind\rlines\r/new\r\x03")
         chat.wait_for("stopped by you")
         chat.wait_for(r"^> ?\Z")
@@ -175,7 +175,7 @@ def test_continuing(model: Path) -> None:
         chat.wait_for(r"^> ?\Z")
         for times, text in enumerate(("first", "two\\\rlines"), start=1):
             chat.enter(text)
-            chat.wait_for(r"(first|  lines)\n(?s:.)*\S\S\S", times=1)
+            chat.wait_for(r"(first|  lines)\n(?!loading )(?s:.)*\S\S\S", times=1)
             chat.type("\x03")
             chat.wait_for("stopped by you", times=times)
             chat.wait_for(r"^> ?\Z")
@@ -200,7 +200,7 @@ def test_signals_during_an_answer(model: Path) -> None:
         with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
             chat.wait_for(r"^> ?\Z")
             chat.enter("first")
-            chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+            chat.wait_for(r"> first\n(?!loading )(?s:.)*\S\S\S")
             chat.process.kill(number)
             assert chat.exit_code() == code
             assert f"stopped by {number.name}" in chat.text
@@ -226,9 +226,9 @@ def test_narrow_window_resized(model: Path) -> None:
     with ChatTerminal("chat", *LONG, command=ENDLESSLY, columns=20, rows=1000) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
-        chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+        chat.wait_for(r"> first\n(?!loading )(?s:.)*\S\S\S")
         chat.resize(60, 1000)
-        chat.wait_for(r"> first\n(?s:.)*\S{30}")
+        chat.wait_for(r"> first\n(?!loading )(?s:.)*\S{30}")
         chat.resize(20, 1000)
         chat.type("\x03")
         chat.wait_for(r"stopped\s+by\s+you")
@@ -331,7 +331,7 @@ def test_leaving_in_the_middle_of_a_long_prompt(default_model: Path) -> None:
     with ChatTerminal("chat", "-m", str(default_model)) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.type("\x1b[200~" + "word salad and more " * 1500 + "\x1b[201~")
-        chat.wait_for(r"more ?\Z")
+        chat.wait_for("pasted 30,000 characters")
         chat.enter("")
         chat.wait_for("^…$")
         chat.type("\x03")
