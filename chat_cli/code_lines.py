@@ -15,8 +15,8 @@ from rich.style import Style
 from rich.syntax import Syntax
 
 _TAB = 4
-_KEPT = 8
-_ENOUGH = 24
+_KEPT = 4
+_ENOUGH = 12
 _FARTHEST = 192
 """Earlier lines: so many stay if they are as good as all, and this many are looked at before."""
 
@@ -45,7 +45,7 @@ class CodeLines:
 
     def take(self, lines: Sequence[str]) -> list[list[Segment]]:
         """The next whole lines, styled for good."""
-        if self._lexer is None:
+        if self._lexer is None or not lines:
             return [[Segment(line.expandtabs(_TAB))] for line in lines]
         text = [*self._before, *(line.expandtabs(_TAB) for line in lines)]
         styled = _styled(self._lexer, text)

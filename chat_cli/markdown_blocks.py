@@ -10,6 +10,7 @@ cursor.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -122,10 +123,15 @@ class _BlockMarkdown(Markdown):
         "ordered_list_open": _List,
     }
 
-    def __init__(self, tokens: tuple[Token, ...]) -> None:
+    def __init__(self) -> None:
         # Terminal hyperlinks hide where a link leads; shown as text, the address can be judged.
         super().__init__("", hyperlinks=False)
-        self.parsed = list(tokens)
+
+    def of(self, tokens: tuple[Token, ...]) -> _BlockMarkdown:
+        """The same with these tokens: rich makes a parser for each of its own."""
+        block = copy.copy(self)
+        block.parsed = list(tokens)
+        return block
 
 
 class MarkdownRenderer:
@@ -133,6 +139,7 @@ class MarkdownRenderer:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._markdown = _BlockMarkdown()
         self._parser = (
             MarkdownIt("commonmark", {"html": False, "maxNesting": _MAX_NESTING})
             .enable(["strikethrough", "table"])
@@ -176,7 +183,7 @@ class MarkdownRenderer:
         What is nested too deeply for the console is shown as it was written.
         """
         fits = block.fits(self._console.width)
-        content = _BlockMarkdown(block.tokens) if fits else Text(block.source, overflow="fold")
+        content = self._markdown.of(block.tokens) if fits else Text(block.source, overflow="fold")
         lines = [trimmed(line) for line in self._console.render_lines(content, pad=False)]
         while lines and not lines[0]:
             del lines[0]
