@@ -38,6 +38,15 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """What a machine's first run compiles for a minute: no test waits for it, or sees it told."""
+    from radixchat.engine.config import EngineConfig
+    from radixchat.engine.warm_up import warm_up
+
+    warm_up(EngineConfig(device="cpu"), lambda _: None)
+
+
 @pytest.fixture
 def unhurried() -> Iterator[None]:
     """Every step takes 20 ms more: an answer of 300 tokens goes on for 6 s on any machine."""
