@@ -243,7 +243,8 @@ def test_changes_are_made_once(local: LocalSettings, ask: str) -> None:
                 at = (await client.messages(conversation))[-1].id if has_tree else None
                 return (await client.fork_conversation(conversation, at=at, title="it")).id
             case "delete":
-                return await client.delete_conversation(other)
+                await client.delete_conversation(other)
+                return None
             case "tip":
                 return (await client.update_conversation(conversation, tip=other)).tip
             case "system":

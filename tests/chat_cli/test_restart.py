@@ -15,7 +15,7 @@ import pytest
 
 from radixchat.chat_cli.async_client import AsyncChatClient
 from radixchat.chat_cli.backoff import Backoff
-from radixchat.server import socket_hello
+from radixchat.server import gate, host, socket_hello
 from radixchat.server.local import LocalSettings
 from radixchat.server.protocol import (
     OutputTextDelta,
@@ -23,6 +23,7 @@ from radixchat.server.protocol import (
     ResponseDone,
     ResponseEvent,
     ResponseOptions,
+    ServerDraining,
 )
 from radixchat.server.serve import drain
 from radixchat.server.serve_settings import ServeSettings
@@ -38,6 +39,8 @@ SAMPLED = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=600, specul
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server in this process that leaves says to come back in a moment, not in seconds."""
     monkeypatch.setattr(socket_hello, "RETRY_AFTER_MS", 50)
+    monkeypatch.setattr(gate, "RETRY_AFTER_MS", 50)
+    monkeypatch.setattr(host, "DRAINING_RETRY_MS", 50)
 
 
 @pytest.fixture
@@ -191,6 +194,44 @@ def test_nobody_waits_for_ever(local: LocalSettings, how: str) -> None:
                 messages = await client.messages(reader.conversation)
                 assert messages[-1].status == "interrupted"
                 assert messages[-1].text.startswith(reader.text)
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_question_to_a_server_that_leaves(local: LocalSettings, waits: bool) -> None:
+    """It waits for the next server, and says so; or is refused to who does not want to wait."""
+    settings = ServeSettings(port=free_port(), drain_timeout_s=0)
+
+    async def main() -> None:
+        told: list[str] = []
+        is_told = asyncio.Event()
+
+        def tell(text: str) -> None:
+            told.append(text)
+            is_told.set()
+
+        async with contextlib.AsyncExitStack() as stack:
+            first = contextlib.AsyncExitStack()
+            server = await first.enter_async_context(serving_here(local, settings))
+            client = await stack.enter_async_context(
+                AsyncChatClient(server.url, backoff=QUICK, tell=tell)
+            )
+            whole = await whole_answer(client)
+            reader = Reader(client, await client.create_conversation("be brief"), "go on")
+            server.host.stop_accepting()
+            reading = asyncio.create_task(reader.end())
+            await is_told.wait()
+            assert "is about to restart" in told[0]
+            if not waits:
+                client.stop_waiting()
+                with pytest.raises(ServerDraining):
+                    await reading
+            await first.aclose()
+            if waits:
+                await stack.enter_async_context(serving_here(local, settings))
+                assert (await reading).output_text == whole
+                assert len(told) == 3, "it was lost, and came back"
 
     asyncio.run(asyncio.wait_for(main(), 60))
 

@@ -269,19 +269,25 @@ def wait_for_a_part(database: Path, chatting: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed(tiny_model: Path, tmp_path: Path) -> None:
-    """kill -9 in the middle of an answer, another one on its port: the same text, in a terminal."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_is_replaced(
+    tiny_model: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Killed, or told to leave, in the middle of an answer; another on its port: the same text."""
     port = free_port()
-    flags = ("--port", str(port))
+    flags = ("--port", str(port), "--drain-timeout", "0")
     chat = ("chat", "--url", f"ws://127.0.0.1:{port}", "--max-tokens", "3000", "--seed", "4")
     more = ("--no-speculation", "-o", "ignore_eos", "true", "--json", "tell me a story")
 
     def text(data: bytes) -> str:
         return str(json.loads(data)["output_text"])
 
-    with serving(tiny_model, tmp_path, *flags, command=slow_command(0.02)):  # a minute of steps
+    slow = slow_command(0.02)  # a minute of steps
+    with serving(tiny_model, tmp_path, *flags, command=slow) as first:
         chatting = subprocess.Popen([*COMMAND, *chat, *more], stdout=subprocess.PIPE)
         wait_for_a_part(tmp_path / "data" / "sessions.db", chatting)
+        first.tell(number)
+        first.code()
     with serving(tiny_model, tmp_path, *flags) as second:
         answer = text(chatting.communicate(timeout=PATIENCE_S)[0])
         assert chatting.returncode == 0, second.stderr
