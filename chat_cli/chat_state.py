@@ -128,6 +128,13 @@ class ChatState:
             self.known = await self.client.messages(self.conversation)
         return self.conversation
 
+    async def unmake(self) -> None:
+        """Delete the conversation, in which nothing was said; the next message makes another."""
+        conversation = self.require_conversation()
+        await self.client.delete_conversation(conversation)
+        self.made.remove(conversation)
+        self.forget()
+
     def say_failed(self, error: ErrorInfo) -> ErrorInfo:
         """Show why a command was refused; it earns the exit code."""
         self.notes.error(error.message)

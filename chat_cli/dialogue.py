@@ -6,6 +6,7 @@ commands; what it is about is in `chat_state.py`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator, Callable
 
 from radixchat.chat_cli.cache_commands import CacheCommands
@@ -159,6 +160,7 @@ class Dialogue:
                 return await self._answer(lambda place: client.extend(place, options))
 
     async def _say(self, text: str) -> ErrorInfo | None:
+        is_new = self.state.conversation is None
         try:
             await self.state.create()
         except RadixChatError as error:
@@ -166,9 +168,13 @@ class Dialogue:
         attached = tuple(self.state.attachments)
         message = "\n\n".join([*attached, text])
         options = self.state.options
-        return await self._answer(
+        refusal = await self._answer(
             lambda place: self._client.send(place, message, options), attached=len(attached)
         )
+        if is_new and refusal is not None and refusal.code != _LOST:
+            with contextlib.suppress(RadixChatError):
+                await self.state.unmake()
+        return refusal
 
     async def _answer(
         self, ask: Callable[[str], AsyncGenerator[ResponseEvent]], *, attached: int = 0

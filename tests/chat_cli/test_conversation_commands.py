@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.chat_cli.client import ChatClient, open_client
+from radixchat.chat_cli.control_characters import without_controls
 from radixchat.server.protocol import ResponseCreated, ResponseOptions
 from radixchat.tests.chat_cli.chat_scene import ChatScene, in_chat
 from radixchat.tests.slow_steps import slowed
@@ -125,7 +126,7 @@ def test_switch_shows_where_one_is(tiny_model: Path, tmp_path: Path) -> None:
         shown = scene.answers.tell()
         told, *tail = await scene.do(f"/switch {first}")
         assert told.startswith("in ")
-        assert tail == ["> one", "this answer was interrupted"]
+        assert tail == ["> one", "this answer was interrupted; /continue goes on with it"]
         assert scene.answers.tell() > shown
 
     in_chat(tiny_model, tmp_path, work, terminal=True)
@@ -374,9 +375,8 @@ def test_export_to_the_screen(tiny_model: Path, tmp_path: Path) -> None:
             before = scene.answers.tell()
             assert await scene.do(f"/export {kind}") == []
             written = scene.answers.getvalue()[before:]
-            assert written.rstrip("\n") == (
-                await scene.client.export(scene.conversation, name)
-            ).rstrip("\n")
+            text = await scene.client.export(scene.conversation, name)
+            assert written.rstrip("\n") == without_controls(text).rstrip("\n")
         assert json.loads(written)
 
     in_chat(tiny_model, tmp_path, work)
