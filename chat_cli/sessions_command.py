@@ -34,7 +34,7 @@ Servers and chats may use them meanwhile. Conversations of a server's clients ar
 --principal, a key's name or the principal that `radixchat keys list` shows; without it they are
 your own. With --url they are those of a server, and of the key that is given.
 
-A conversation is meant by its id, or by how that begins: 4 characters or more.
+A conversation is meant by its id, of which 4 characters do, by its name, or by how that begins.
 """
 _SQLITE = b"SQLite format 3\0"
 

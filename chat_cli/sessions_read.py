@@ -18,7 +18,12 @@ from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line, safe_json, without_controls
-from radixchat.chat_cli.conversation_source import ConversationSource, StoredConversations
+from radixchat.chat_cli.conversation_source import (
+    ConversationSource,
+    StoredConversations,
+    all_of,
+    find,
+)
 from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
 from radixchat.chat_cli.table import show_rows
@@ -33,7 +38,6 @@ from radixchat.server.protocol import (
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams
 
-_PAGE = 100
 _COLUMNS = ("ID", "TURNS", "CHANGED", "TITLE")
 
 _json_flag = click.option("--json", "as_json", is_flag=True, help="A JSON object per line.")
@@ -47,7 +51,7 @@ def list_sessions(limit: int | None, as_json: bool, **values: Any) -> None:
     """List them, the last changed first."""
 
     async def work(source: ConversationSource, streams: Streams) -> int:
-        views = await _all_of(source, limit)
+        views = await all_of(source, limit)
         if as_json:
             for view in views:
                 _write_json(asdict(view))
@@ -152,7 +156,7 @@ def export(
 
     async def work(source: ConversationSource, streams: Streams) -> int:
         if everything:
-            which = [view.id for view in await _all_of(source)]
+            which = [view.id for view in await all_of(source)]
         else:
             which = await chosen(source, ids)
         end = "\n" if kind == "markdown" else ""
@@ -178,23 +182,13 @@ def export(
 
 
 async def chosen(source: ConversationSource, ids: Sequence[str]) -> list[str]:
-    """The full ids meant, each once; of none the last. Raises ConversationNotFound."""
+    """The full ids meant, each once; of none the last. Raises as `find` does."""
     if ids:
-        return list(dict.fromkeys([await source.resolve_conversation(id_) for id_ in ids]))
+        return list(dict.fromkeys([await find(source, id_) for id_ in ids]))
     latest = await source.latest_conversation()
     if latest is None:
         raise InvalidRequest("no conversation was used yet")
     return [latest]
-
-
-async def _all_of(source: ConversationSource, limit: int | None = None) -> list[ConversationView]:
-    views: list[ConversationView] = []
-    while True:
-        size = _PAGE if limit is None else min(_PAGE, limit - len(views))
-        page = await source.conversations(size, views[-1].id if views else None)
-        views += page
-        if len(page) < size or len(views) == limit:
-            return views
 
 
 def _row(view: ConversationView) -> tuple[str, ...]:

@@ -139,6 +139,20 @@ def test_show_the_tree(database: Path) -> None:
     assert tree[0]["parent"] is None
 
 
+def test_names(database: Path) -> None:
+    """A conversation is meant by its name too: the whole one first, then how it begins."""
+    ham, eggs = ids(database)
+    for name in ("Ham", "ham", "H"):
+        assert "Longer." in sessions(database, "show", name).stdout
+    (fork,) = sessions(database, "fork", "Ham", "--name", "Hammer").stdout.split()
+    assert json.loads(sessions(database, "show", "Ham", "--json").stdout)["id"] == ham
+    ambiguous = sessions(database, "show", "h")
+    assert (ambiguous.exit_code, ambiguous.stdout) == (1, "")
+    assert f'"Ham" ({ham[:17]}, 1 turn)' in ambiguous.stderr
+    assert sessions(database, "delete", "Hammer", eggs).stdout.split() == [fork, eggs]
+    assert sessions(database, "show", " ").exit_code == 1
+
+
 def test_delete(database: Path) -> None:
     """Without a terminal nobody is asked; the ids of what is gone are printed."""
     ham, eggs = ids(database)
