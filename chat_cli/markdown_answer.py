@@ -9,8 +9,8 @@ untouched, so the scrollback is the document. Knows no response and no Markdown.
     │ what is open           │  erased and drawn again; at most a screen, never wraps
     └────────────────────────┘
 
-Cost: what is open is small (`markdown_stream.py`), and the next redraw waits until the last one has
-taken 4 % of the time at most: however fast a model, rendering is less than 5 % of a core. A slow
+Cost: what is open is small (`markdown_stream.py`), and a redraw waits until all of them have taken
+4 % of the time at most: however fast a model, rendering is less than 5 % of a core. A slow
 terminal, for which everything waits while it is written to, is written to a quarter of the time.
 """
 
@@ -27,9 +27,13 @@ from rich.style import Style
 from radixchat.chat_cli.markdown_stream import MarkdownStream
 
 REDRAW_SECONDS = 0.04
-IDLE_PER_WORK, IDLE_PER_WRITE = 24, 3
-"""Time to wait after a redraw, per CPU time and per time of writing that it took."""
+TIME_PER_WORK, IDLE_PER_WRITE = 25, 3
+"""Time that has to pass per CPU time of redraws, and after a redraw per time of writing it."""
+CREDIT_SECONDS = 2.0
+"""How much of the former may be owed: one dear redraw (a language's first lexer) delays none."""
 
+_NARROW = 20
+"""Columns of the narrowest window in which a long open block is still erased as a whole."""
 _ERASE_BELOW = "\x1b[J"
 # Without automatic wrapping a row stays one row, even where the terminal finds an emoji wider
 # than rich does; a wrapped row would make the next redraw start too low and leave a copy.
@@ -61,6 +65,7 @@ class MarkdownAnswer:
         self._waits = False
         self._row_widths: list[int] = []
         self._next_redraw = clock()
+        self._paid_until = self._next_redraw - CREDIT_SECONDS
         self._closed = False
         if live:
             self._write(self._draw([_WAITING]))
@@ -82,8 +87,12 @@ class MarkdownAnswer:
         if self._waits and started >= self._next_redraw:
             work = self._work()
             self._refresh()
-            idle = max(IDLE_PER_WORK * (self._work() - work), IDLE_PER_WRITE * self._writing)
-            self._next_redraw = max(started + REDRAW_SECONDS, self._clock() + idle)
+            now = self._clock()
+            self._paid_until = max(self._paid_until, now - CREDIT_SECONDS)
+            self._paid_until += TIME_PER_WORK * (self._work() - work)
+            self._next_redraw = max(
+                started + REDRAW_SECONDS, now + IDLE_PER_WRITE * self._writing, self._paid_until
+            )
 
     def close(self) -> None:
         """The text is complete: everything becomes permanent. Closing again does nothing."""
@@ -106,12 +115,23 @@ class MarkdownAnswer:
         return self._text(rows) + "\n" if rows else ""
 
     def _draw(self, rows: list[list[Segment]]) -> str:
-        # Never a full screen: its first row would scroll away and could not be erased.
-        if not rows:
-            return ""
-        visible = rows[-max(1, self._console.height - 1) :]
-        self._row_widths = [sum(cell_len(text) for text, _, _ in row) for row in visible]
+        visible = self._visible(rows)
+        self._row_widths = [_width(row) for row in visible]
         return _WRAP_OFF + self._text(visible) + _WRAP_ON
+
+    def _visible(self, rows: list[list[Segment]]) -> list[list[Segment]]:
+        """The last rows: of a full screen the first one would scroll away, out of reach.
+
+        So would rows that a narrower window wraps: half the screen is drawn if the rows are wide,
+        and more if they stay on the screen at twenty columns.
+        """
+        room = max(1, self._console.height - 1)
+        least = max(1, self._console.height // 2)
+        for number, row in enumerate(reversed(rows)):
+            room -= max(1, -(-_width(row) // _NARROW))
+            if room < 0 and number >= least:
+                return rows[-number:]
+        return rows[-max(1, self._console.height - 1) :]
 
     def _erase(self) -> str:
         """Move to the first live row and erase from there on.
@@ -142,3 +162,7 @@ class MarkdownAnswer:
             self._console.file.write(text)
             self._console.file.flush()
             self._writing = self._clock() - started
+
+
+def _width(row: list[Segment]) -> int:
+    return sum(cell_len(text) for text, _, _ in row)

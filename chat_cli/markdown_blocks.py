@@ -33,7 +33,7 @@ _INDENT: Mapping[str, int] = MappingProxyType({"blockquote": 4, "li": 5})
 _READABLE = 8
 """Columns in which a few words can still be read."""
 _MAX_NESTING = 20
-LONGEST_TABLE_HEADER = 500
+LONGEST_TABLE_HEADER = 240
 """Characters. A line that is longer is text, whatever the next one is."""
 
 

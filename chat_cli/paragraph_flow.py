@@ -22,7 +22,7 @@ from radixchat.chat_cli.markdown_blocks import (
     Seam,
 )
 
-_ENOUGH = 16
+_ENOUGH = 10
 _KEPT = (4, 6, 9, 13)
 """Rows: when it is worth looking, and how many are tried to be kept back."""
 _VERIFIED = 3
