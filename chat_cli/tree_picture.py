@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 
 from rich.cells import cell_len, set_cell_size
@@ -18,13 +19,15 @@ from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.conversation_tree import Run, runs, tip
 from radixchat.server.protocol import TreeMessage
 
-LEGEND = "● cached ◐ in part ○ not · never computed * the current path; /switch #N goes to a branch"
+LEGEND = "● cached ◐ partly ○ not · never computed * your path; /switch #N takes a branch"
 
 HEAD, TAIL, AROUND = 40, 40, 10
 """Lines of a large tree that are shown: at its beginning, its end, and around the current one."""
 _WHOLE_RUN = 4
 _MIN_EXCERPT = 10
 _SCANNED = 400  # characters of a text: no line is longer, and a text may have megabytes
+_COMPARED = 4000
+_ALIKE = 24
 _WIDE = 40
 _RULE = Style(dim=True)
 _COLD = Style(dim=True)
@@ -51,6 +54,7 @@ class _Line:
 def tree_picture(messages: Sequence[TreeMessage], width: int) -> list[Text]:
     """A line a message, folded and left out as this module says. width: cells of a line."""
     here = tip(messages)
+    starts = _starts(messages)
     lines = [line for run in runs(messages) for line in _lines(run, here)]
     shown = _shown(lines)
     picture: list[Text] = []
@@ -58,7 +62,7 @@ def tree_picture(messages: Sequence[TreeMessage], width: int) -> list[Text]:
     for index in shown:
         if index > last + 1:
             picture.append(_left_out(lines[last + 1 : index], width))
-        picture.append(_draw(lines[index], width))
+        picture.append(_draw(lines[index], starts, width))
         last = index
     return picture
 
@@ -106,7 +110,7 @@ def _left_out(lines: Sequence[_Line], width: int) -> Text:
     return Text(_cut(f"{said} …", width), _RULE)
 
 
-def _draw(line: _Line, width: int) -> Text:
+def _draw(line: _Line, starts: Mapping[str, int], width: int) -> Text:
     tokens, cached = _warmth(line.messages)
     style = _HOT if cached else _COLD
     on_path = all(message.on_path for message in line.messages)
@@ -133,7 +137,8 @@ def _draw(line: _Line, width: int) -> Text:
         if look is _NUMBER or room - taken >= _MIN_EXCERPT:
             after.append((text, look))
             room -= taken
-    drawn.append(_cut(_excerpt(first.text), max(room, 1)), style)
+    excerpt = _excerpt(first.text, starts.get(first.id, 0))
+    drawn.append(_cut(excerpt, max(room, 1)), style)
     for text, look in after:
         drawn.append(text, look)
     return drawn
@@ -178,9 +183,30 @@ def _is_partly(tokens: int, cached: int) -> bool:
     return 0 < cached < tokens - 1
 
 
-def _excerpt(text: str) -> str:
-    line = neutral_line(" ".join(text[:_SCANNED].split()))
-    return f"{line}…" if len(text) > _SCANNED else line or "(empty)"
+def _starts(messages: Sequence[TreeMessage]) -> Mapping[str, int]:
+    """Where the excerpts begin of messages that begin as a sibling does: the word that differs."""
+    siblings: dict[str | None, list[TreeMessage]] = {}
+    for message in messages:
+        siblings.setdefault(message.parent, []).append(message)
+    starts: dict[str, int] = {}
+    for group in siblings.values():
+        # Of texts in their order, each is most like the one before or the one behind it.
+        texts = sorted((message.text[:_COMPARED], message.id) for message in group)
+        for (one, first), (other, second) in pairwise(texts):
+            pairs = zip(one, other, strict=False)
+            alike = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+            start = max(one.rfind(" ", 0, alike), one.rfind("\n", 0, alike)) + 1
+            if start >= _ALIKE and one != other:
+                for name in (first, second):
+                    starts[name] = max(start, starts.get(name, 0))
+    return starts
+
+
+def _excerpt(text: str, start: int) -> str:
+    line = neutral_line(" ".join(text[start : start + _SCANNED].split()))
+    if len(text) > start + _SCANNED:
+        line += "…"
+    return f"…{line}" if start else line or "(empty)"
 
 
 def _cut(line: str, room: int) -> str:

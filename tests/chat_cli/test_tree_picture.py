@@ -165,6 +165,21 @@ def test_texts_are_harmless() -> None:
     assert not {"\x1b", "\x07", "\x9b", "\r", "\n", "\u202e"} & set(line)
 
 
+def test_siblings_show_where_they_differ() -> None:
+    """Answers that begin alike are told apart: each from the word on that the nearest has not."""
+    begin = "The same words at the beginning of it"
+    texts = {"a": f"{begin} end here", "b": f"{begin}, and so on", "c": "Not at all", "d": begin}
+    lines = drawn("u", "u-a", "u-b", "u-c", "u-d", texts=texts)
+    assert [line.split("model  ")[1] for line in lines[1:]] == [
+        "…it end here  #1",
+        "…it, and so on  #2",
+        "Not at all  #3",
+        "…it  #4",
+    ]
+    same = drawn("u", "u-a", "u-b", texts={"a": begin, "b": begin})
+    assert [line.split("model  ")[1] for line in same[1:]] == [f"{begin}  #1", f"{begin}  #2"]
+
+
 class Huge(str):
     """A text that must not be gone through as a whole."""
 
