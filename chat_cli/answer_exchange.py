@@ -130,14 +130,16 @@ class AnswerExchange:
 
     async def leave(self) -> None:
         """Cancel it unless it has ended, and wait a while for its end."""
-        if self._is_sent and not (self.ended or self._failed):
-            with contextlib.suppress(TimeoutError, RadixChatError):
-                async with asyncio.timeout(LEAVE_SECONDS):
-                    await self.cancel()
-                    # Of what was never heard of, the server's own grace is the end.
-                    while not self.ended and (self._inbox is not None or self.answer.response):
-                        await self.next()
-        self._drop()
+        try:
+            if self._is_sent and not (self.ended or self._failed):
+                with contextlib.suppress(TimeoutError, RadixChatError):
+                    async with asyncio.timeout(LEAVE_SECONDS):
+                        await self.cancel()
+                        # Of what was never heard of, the server's own grace is the end.
+                        while not self.ended and (self._inbox is not None or self.answer.response):
+                            await self.next()
+        finally:
+            self._drop()
 
     async def _connection_wanted(self) -> ServerConnection:
         """Raises WaitingStopped where the answer is to end and the server stays lost."""

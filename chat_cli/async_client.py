@@ -190,9 +190,15 @@ class AsyncChatClient(RemoteConversations):
                             self._exchanges[exchange.answer.response] = exchange
                         yield event
             finally:
-                await exchange.leave()
-                response = exchange.answer.response
-                if response is not None:
-                    self._exchanges.pop(response, None)
-                    if not exchange.answer.ended:
-                        self._abandoned.add(response)
+                try:
+                    await exchange.leave()
+                finally:
+                    self._forget(exchange)
+
+    def _forget(self, exchange: AnswerExchange) -> None:
+        """Nobody reads it any more; where its end was not heard, it is to be ended."""
+        response = exchange.answer.response
+        if response is not None:
+            self._exchanges.pop(response, None)
+            if not exchange.answer.ended:
+                self._abandoned.add(response)
