@@ -52,9 +52,9 @@ _CONVERSATION = options(
     option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
     option(
         "--session",
-        metavar="ID",
+        metavar="ID|NAME",
         shell_complete=conversations,
-        help="Continue this one (or a prefix of its id).",
+        help="Continue this one: its id, its name, or how one of them begins.",
     ),
     option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
     option(

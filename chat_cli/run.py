@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING
 import click
 
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.attachment import Attachment
 from radixchat.chat_cli.background_client import open_background
 from radixchat.chat_cli.client import ChatClient, Waits, open_client, prepare
 from radixchat.chat_cli.collection import no_collection
 from radixchat.chat_cli.command_line import HOW_TO_LEAVE, parse
 from radixchat.chat_cli.commands import Command, Say
+from radixchat.chat_cli.conversation_source import find
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.forgetting import forget
 from radixchat.chat_cli.guard import guarded
@@ -70,9 +72,13 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
     with Interrupts(interrupt_leaves=not prompts) as interrupts:
 
         def work() -> int:
+            # Read once, as a pipe can be; and before a model is loaded for nothing.
+            attached = [Attachment.read(name) for name in settings.attach]
             if prompts and settings.url is None:
                 missing = _fetched(settings.model, streams)
-                return asyncio.run(_chat_at_once(settings, streams, interrupts, thread, missing))
+                return asyncio.run(
+                    _chat_at_once(settings, attached, streams, interrupts, thread, missing)
+                )
             command = None if question is None else _ask(question, streams)
             if settings.url is None:
                 find_or_fetch(_models(), settings.model, streams.errors, streams.notes)
@@ -80,7 +86,7 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
                 # beside the event loop: Ctrl-C ends it at once.
                 with streams.notes.during(_loading(settings)), no_collection():
                     prepare(settings, streams.notes.note)
-            return asyncio.run(_chat_when_ready(settings, streams, command, interrupts))
+            return asyncio.run(_chat_when_ready(settings, attached, streams, command, interrupts))
 
         def show(error: str) -> None:
             # A closed terminal ends the run as a signal; no write to it counts as an error.
@@ -150,6 +156,7 @@ def _fetched(name: str, streams: Streams) -> ModelLoadError | None:
 
 async def _chat_at_once(
     settings: ChatSettings,
+    attached: Sequence[Attachment],
     streams: Streams,
     interrupts: Interrupts,
     thread: LoadingThread,
@@ -159,7 +166,7 @@ async def _chat_at_once(
     news = NewsAbove(streams.notes)
     async with open_background(settings, thread, news, waits=False) as client:
         _let_stop_waiting(client, interrupts)
-        dialogue = _dialogue(client, settings, streams, interrupts)
+        dialogue = _dialogue(client, settings, attached, streams, interrupts)
         messages = await _resume(client, dialogue, settings, streams)
         name = public_name(settings.model)
         streams.notes.aside(f"{name}; {HOW_TO_LEAVE}")
@@ -175,7 +182,11 @@ async def _chat_at_once(
 
 
 async def _chat_when_ready(
-    settings: ChatSettings, streams: Streams, command: Command | None, interrupts: Interrupts
+    settings: ChatSettings,
+    attached: Sequence[Attachment],
+    streams: Streams,
+    command: Command | None,
+    interrupts: Interrupts,
 ) -> int:
     """With a server, or with a model that has to be there first."""
     news = NewsAbove(streams.notes)
@@ -191,7 +202,7 @@ async def _chat_when_ready(
         _let_stop_waiting(client, interrupts)
         for notice in client.notices:
             streams.notes.note(notice)
-        dialogue = _dialogue(client, settings, streams, interrupts)
+        dialogue = _dialogue(client, settings, attached, streams, interrupts)
         if settings.url is not None and not settings.log:
             stack.push_async_callback(forget, client, dialogue.state.made, streams.notes)
         messages = await _resume(client, dialogue, settings, streams)
@@ -206,10 +217,17 @@ async def _chat_when_ready(
 
 
 def _dialogue(
-    client: ChatClient, settings: ChatSettings, streams: Streams, interrupts: Interrupts
+    client: ChatClient,
+    settings: ChatSettings,
+    attached: Sequence[Attachment],
+    streams: Streams,
+    interrupts: Interrupts,
 ) -> Dialogue:
     dialogue = Dialogue(client, settings, streams.output, streams.notes, interrupts)
     dialogue.state.on_screen = streams.answers_on_screen
+    for attachment in attached:
+        dialogue.state.attachments.append(attachment.block)
+        streams.notes.aside(str(attachment))
     return dialogue
 
 
@@ -272,7 +290,7 @@ async def _resume(
 ) -> list[MessageView]:
     """Go on with the conversation that the settings name; its messages."""
     if settings.session is not None:
-        conversation = await client.resolve_conversation(settings.session)
+        conversation = await find(client, settings.session)
     elif not settings.continue_last:
         return []
     elif (latest := await client.latest_conversation()) is None:
