@@ -12,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 from radixchat.chat_cli.answer_flags import answer_flags, take_answer
-from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.engine_flags import (
     ENGINE_NAMES,
@@ -25,6 +24,7 @@ from radixchat.chat_cli.exit_codes import help_epilog
 from radixchat.chat_cli.flag import option, options
 from radixchat.chat_cli.server_flags import server_flags, take_server
 from radixchat.chat_cli.settings import ChatSettings
+from radixchat.chat_cli.shell_completion import conversations, files
 from radixchat.chat_cli.value_types import Text
 
 _HELP = """Chat with a model in this process, or at a server.

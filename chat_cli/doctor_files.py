@@ -1,5 +1,6 @@
-"""What of a user's files is there, and whether it is as it should be: configuration, conversations,
-input history. Changes none of them.
+"""What of a user's files is there, and whether it is as it should be. Changes none of them.
+
+Configuration, conversations, input history.
 """
 
 from __future__ import annotations

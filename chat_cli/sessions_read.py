@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line, safe_json, without_controls
 from radixchat.chat_cli.conversation_source import (
@@ -26,6 +25,7 @@ from radixchat.chat_cli.conversation_source import (
 )
 from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
+from radixchat.chat_cli.shell_completion import conversations, files
 from radixchat.chat_cli.table import show_rows
 from radixchat.server.heading import heading
 from radixchat.server.protocol import (
