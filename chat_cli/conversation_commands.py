@@ -5,6 +5,7 @@ Owns the numbers of the branches that were drawn. Knows no turn.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -41,7 +42,7 @@ from radixchat.chat_cli.tail import show_tail
 from radixchat.chat_cli.tree_picture import LEGEND, tree_picture
 from radixchat.chat_cli.way_back import way_back
 from radixchat.chat_cli.written_file import write_new_file
-from radixchat.server.protocol import ErrorInfo, InvalidRequest, MessageView
+from radixchat.server.protocol import ErrorInfo, InvalidRequest, MessageView, RadixChatError
 
 _EXCERPT = 60
 _LISTED = 20
@@ -205,13 +206,13 @@ class ConversationCommands:
         conversation = state.conversation
         await state.client.update_conversation(conversation, system=system or "")
         state.system = system
-        await state.look()
-        report = await state.client.inspect(conversation=conversation)
-        tokens = report.input_tokens - report.cached_tokens
-        state.notes.aside(
-            f"the conversation begins with {'it' if system else 'no system message'} now; "
-            f"the next turn computes {tokens:,} tokens of it again"
-        )
+        await state.know()
+        told = f"the conversation begins with {'it' if system else 'no system message'} now"
+        with contextlib.suppress(RadixChatError):  # it is changed, whatever can be told of it
+            report = await state.client.inspect(conversation=conversation)
+            tokens = report.input_tokens - report.cached_tokens
+            told += f"; the next turn computes {tokens:,} tokens of it again"
+        state.notes.aside(told)
 
     async def _search(self, words: str) -> None:
         hits = await self._state.client.search(words)

@@ -227,8 +227,10 @@ class Dialogue:
             self.state.note_failure(answer.error)
         await self._conclude(answers[0])
         if answers[0].response is not None and not self.state.is_behind:
-            self.state.last = await siblings.choose(answers, self.chooser)
-            await self.state.know()
+            try:
+                self.state.last = await siblings.choose(answers, self.chooser)
+            finally:
+                await self.state.know()
         return self._refusal(answers[0])
 
     async def _conclude(self, done: ResponseDone) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from radixchat.chat_cli import conversation_names
 from radixchat.chat_cli.conversation_names import (
     all_conversations,
     called,
@@ -112,13 +113,15 @@ def test_what_it_is_called() -> None:
     assert turns(1234) == "1,234 turns"
 
 
-@pytest.mark.parametrize("count", [100, 201])
-def test_all_of_them(tiny_model: Path, tmp_path: Path, count: int) -> None:
-    """More than one page has, each once."""
+def test_all_of_them(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Page after page, each conversation once; also where the last page is full."""
+    monkeypatch.setattr(conversation_names, "_PAGE", 2)
 
     async def work(scene: ChatScene) -> None:
-        made = [await scene.client.create_conversation() for _ in range(count)]
-        found = [view.id for view in await all_conversations(scene.client)]
-        assert sorted(found) == sorted(made)
+        made: list[str] = []
+        for _ in range(6):
+            found = [view.id for view in await all_conversations(scene.client)]
+            assert sorted(found) == sorted(made)
+            made.append(await scene.client.create_conversation())
 
     in_chat(tiny_model, tmp_path, work)
