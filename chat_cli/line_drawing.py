@@ -8,10 +8,13 @@ character (👩, ⚠), a flag as its two letters. What is sent is what was typed
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
+from collections.abc import Callable, Mapping
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
+from prompt_toolkit.layout.screen import Char
 from prompt_toolkit.layout.utils import explode_text_fragments
 from prompt_toolkit.utils import get_cwidth
 from wcwidth import grapheme_boundary_before, iter_graphemes, wcswidth, wcwidth
@@ -21,25 +24,32 @@ from radixchat.chat_cli.pasted_text import PastedTexts
 _LABEL = " ansiyellow"
 _FIRST_LETTER, _LAST_LETTER = 0x1F1E6, 0x1F1FF  # regional indicators: A to Z
 _LONGEST = 64
+_SHOWN: Mapping[str, str] = Char.display_mappings  # a control character: `^A`
 
 
 class LineDrawing(Processor):
-    """Draws a line of the input; the cursor is before or after what is drawn as one, not in it."""
+    """Draws a line of the input; the cursor is before or after what is drawn as one, not in it.
 
-    def __init__(self, texts: PastedTexts) -> None:
+    indent: cells that stand before each row.
+    """
+
+    def __init__(self, texts: PastedTexts, indent: Callable[[], int]) -> None:
         self._texts = texts
+        self._indent = indent
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
         """One line of the input, drawn."""
         fragments = explode_text_fragments(transformation_input.fragments)
         line = "".join(fragment[1] for fragment in fragments)
-        if line.isascii():
+        if line.isascii() and line.isprintable():
             return Transformation(transformation_input.fragments)
-        drawn: StyleAndTextTuples = []
-        starts = [0]  # by a character of the line: where it is drawn
-        for (style, *_), (text, is_label) in zip(fragments, self._drawn(line), strict=True):
-            drawn.append((style + _LABEL if is_label else style, text))
-            starts.append(starts[-1] + len(text))
+        pieces = self._drawn(line)
+        texts = _filled([text for text, _ in pieces], transformation_input.width - self._indent())
+        starts = [0, *itertools.accumulate(map(len, texts))]  # where a character is drawn
+        drawn: StyleAndTextTuples = [
+            (style + _LABEL if is_label else style, text)
+            for (style, *_), text, (_, is_label) in zip(fragments, texts, pieces, strict=True)
+        ]
         last = len(line)
         # Behind the last character are spaces for the cursor.
         return Transformation(
@@ -49,24 +59,6 @@ class LineDrawing(Processor):
                 bisect_right(starts, at) - 1 if at < starts[last] else last + at - starts[last]
             ),
         )
-
-    def rows(self, text: str, columns: int, indent: int) -> int:
-        """Rows of a window that the text takes, each with `indent` before it, and the cursor.
-
-        prompt_toolkit divides the cells by the columns; a wide character that has not enough of
-        the row left begins another, and then the last row had no place on the screen.
-        """
-        rows = 0
-        for line in text.split("\n"):
-            rows += 1
-            used = indent
-            for character in "".join(part for part, _ in self._drawn(line)) + " ":
-                width = get_cwidth(character)
-                if used + width > columns:
-                    rows += 1
-                    used = indent
-                used += width
-        return rows
 
     def _drawn(self, line: str) -> list[tuple[str, bool]]:
         """What is drawn for each character, and whether it is a label; nothing for the rest of one
@@ -78,10 +70,29 @@ class LineDrawing(Processor):
             if label is not None:
                 drawn += [(label, True), *((character, False) for character in cluster[1:])]
             elif len(cluster) == 1 or _is_counted_right(cluster):
-                drawn += [(character, False) for character in cluster]
+                drawn += [(_SHOWN.get(character, character), False) for character in cluster]
             else:
                 drawn += [(_simplest(cluster), False), *[("", False)] * (len(cluster) - 1)]
         return drawn
+
+
+def _filled(texts: list[str], columns: int) -> list[str]:
+    """The texts, with spaces where a wide character has not enough of its row left.
+
+    prompt_toolkit takes it to the next row, but counts rows by dividing the cells by the columns:
+    the last row had no place then, and the cursor was lost.
+    """
+    filled = list(texts)
+    used = 0
+    for index, text in enumerate(texts):
+        for character in text:
+            width = get_cwidth(character)
+            if used + width > columns:
+                if index and used < columns:
+                    filled[index - 1] += " " * (columns - used)
+                used = 0
+            used += width
+    return filled
 
 
 def length_before(text: str, at: int) -> int:

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app, in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import is_searching
-from prompt_toolkit.formatted_text import (
-    StyleAndTextTuples,
-    fragment_list_width,
-    to_formatted_text,
-)
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
-from prompt_toolkit.layout import Dimension
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import get_cwidth
 
 from radixchat.chat_cli.completion import Candidates, CommandCompletion
 from radixchat.chat_cli.editor import EditorFailed, edited
@@ -75,19 +70,19 @@ class Prompt:
         self._dumb = dumb
         self._pasted = PastedTexts()
         self._message = ""
-        self._editing = False
+        self._editing: asyncio.Task[None] | None = None
         entries: History = InMemoryHistory()
         if history is not None:
             entries = EntryHistory(history, self._pasted, notes.note)
         with create_app_session(
             input=keys or PasteInput(sys.stdin), output=_output(screen, dumb=dumb)
         ):
-            self._session = _Session(
-                LineDrawing(self._pasted),
+            self._session: PromptSession[str] = PromptSession(
                 history=entries,
                 multiline=True,
                 enable_suspend=True,
                 complete_while_typing=False,
+                input_processors=[LineDrawing(self._pasted, self._indent)],
                 key_bindings=key_bindings(self._actions()),
                 style=_STYLES,
             )
@@ -106,14 +101,14 @@ class Prompt:
         else:
             draft = self._pasted.draft(draft)
             self._session.bottom_toolbar = self._toolbar if self.bottom else None
-        reading = asyncio.ensure_future(
-            self._session.prompt_async([(_STYLE, message)], default=draft, handle_sigint=False)
-        )
+        reading = asyncio.ensure_future(self._read(message, draft))
 
         def cancel() -> None:
-            # A Ctrl-C in an editor is the editor's.
-            if not self._editing or self._interrupts.leaving is not None:
-                reading.cancel()
+            if self._editing is not None:
+                if self._interrupts.leaving is None:
+                    return  # a Ctrl-C in an editor is the editor's
+                self._editing.cancel()
+            reading.cancel()
 
         def wake() -> None:
             loop.call_soon_threadsafe(cancel)
@@ -159,17 +154,31 @@ class Prompt:
         """Forget them; from a signal handler too."""
         clear_typeahead(self._session.input)
 
+    async def _read(self, message: str, draft: str) -> str:
+        # On a dumb terminal prompt_toolkit writes the message first, and a Ctrl-C then would be a
+        # signal still.
+        with self._session.app.input.raw_mode():
+            return await self._session.prompt_async(
+                [(_STYLE, message)], default=draft, handle_sigint=False
+            )
+
     def _actions(self) -> KeyActions:
         return KeyActions(
             sends=lambda line: not self.multiline or self.completion.is_command(line),
             paste=lambda text: text if self._dumb else self._pasted.paste(text),
             candidates=lambda line: self.completion.candidates(line),
-            show_candidates=lambda found: self._later(self._show(found)),
-            edit=lambda buffer: self._later(self._edit(buffer)),
+            show_candidates=self._show_candidates,
+            edit=self._begin_edit,
         )
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        get_app().create_background_task(work)
+    def _show_candidates(self, found: Candidates) -> None:
+        get_app().create_background_task(self._show(found))
+
+    def _begin_edit(self, buffer: Buffer) -> None:
+        self._editing = get_app().create_background_task(self._edit(buffer))
+
+    def _indent(self) -> int:
+        return get_cwidth(self._message)
 
     def _toolbar(self) -> StyleAndTextTuples:
         assert self.bottom is not None
@@ -190,7 +199,6 @@ class Prompt:
     async def _edit(self, buffer: Buffer) -> None:
         """Have the line changed in an editor; one that fails leaves it as it is."""
         text = self._pasted.text(buffer.text)
-        self._editing = True
         try:
             async with in_terminal():
                 try:
@@ -204,27 +212,13 @@ class Prompt:
                     buffer.document = Document(line, len(line))
                 self._echo()
         finally:
-            self._editing = False
+            self._editing = None
 
     def _echo(self) -> None:
         """Where nothing is drawn, what stands in the line is written again."""
         if self._dumb:
             self._screen.write(self._message + self._session.default_buffer.text)
         self._screen.flush()
-
-
-class _Session(PromptSession[str]):
-    def __init__(self, drawing: LineDrawing, **settings: Any) -> None:
-        super().__init__(input_processors=[drawing], **settings)
-        self._drawing = drawing
-
-    def _get_default_buffer_control_height(self) -> Dimension:
-        """As many rows as are drawn; what a search previews is another text."""
-        if is_searching():
-            return Dimension()
-        indent = fragment_list_width(to_formatted_text(self.message))
-        columns = self.app.output.get_size().columns
-        return Dimension(preferred=self._drawing.rows(self.default_buffer.text, columns, indent))
 
 
 class _Terminal(Vt100_Output):

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 import pexpect
@@ -74,9 +74,17 @@ class ChatTerminal:
 
     def wait_for(self, pattern: str, *, times: int = 1, seconds: float = PATIENCE_S) -> None:
         """Read until the text matches `pattern` often enough; ^ and $ are those of a line."""
+        self.wait_until(
+            lambda: len(re.findall(pattern, self.text, re.MULTILINE)) >= times,
+            f"{pattern!r} x {times}",
+            seconds=seconds,
+        )
+
+    def wait_until(self, holds: Callable[[], bool], what: str, *, seconds: float = 30) -> None:
+        """Read until it holds."""
         deadline = time.monotonic() + seconds
-        while len(re.findall(pattern, self.text, re.MULTILINE)) < times:
-            assert time.monotonic() < deadline, f"no {pattern!r} x {times} in:\n{self.text}"
+        while not holds():
+            assert time.monotonic() < deadline, f"no {what} in:\n{self.text}"
             self._read()
 
     def answered(self, times: int) -> None:
