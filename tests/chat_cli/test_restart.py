@@ -32,7 +32,7 @@ from radixchat.tests.server.sockets import Server, open_server
 from radixchat.tests.slow_steps import slow_command, slowed
 
 QUICK = Backoff(first_s=0.01, most_s=0.1, patience_s=60)
-SAMPLED = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=600, speculate=False)
+SAMPLED = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=250, speculate=False)
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +124,7 @@ async def restarting(
         client = await stack.enter_async_context(AsyncChatClient(server.url, backoff=QUICK))
         whole = await whole_answer(client)
         reader = Reader(client, await client.create_conversation("be brief"), "go on")
-        with slowed(0.002):
+        with slowed(0.02):
             await reader.read(until)
             await first.aclose()
         yield reader, client, settings, whole
@@ -245,7 +245,7 @@ def test_a_process_that_is_restarted(
     flags = ("--port", str(free_port()), "--drain-timeout", "0")
     told: list[str] = []
     # A first step that takes so long has no token before its server has heard the signal.
-    interruptions = ((1.5, is_beginning), (0.004, lambda event: is_text(event) and len(told) == 2))
+    interruptions = ((1.5, is_beginning), (0.02, lambda event: is_text(event) and len(told) == 2))
 
     async def undisturbed() -> str:
         async with (
