@@ -38,6 +38,8 @@ _ERASE_BELOW = "\x1b[J"
 # Without automatic wrapping a row stays one row, even where the terminal finds an emoji wider
 # than rich does; a wrapped row would make the next redraw start too low and leave a copy.
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
+# Zero-width joiner, emoji presentation, tones of skin.
+_JOINS = dict.fromkeys((0x200D, 0xFE0F, *range(0x1F3FB, 0x1F400)))
 _WAITING = [Segment("…", Style(dim=True))]
 
 
@@ -115,8 +117,8 @@ class MarkdownAnswer:
         return self._text(rows) + "\n" if rows else ""
 
     def _draw(self, rows: list[list[Segment]]) -> str:
-        visible = self._visible(rows)
-        self._row_widths = [_width(row) for row in visible]
+        visible = self._visible([_of_sure_width(row) for row in rows])
+        self._row_widths = [min(_width(row), self._console.width) for row in visible]
         return _WRAP_OFF + self._text(visible) + _WRAP_ON
 
     def _visible(self, rows: list[list[Segment]]) -> list[list[Segment]]:
@@ -162,6 +164,14 @@ class MarkdownAnswer:
             self._console.file.write(text)
             self._console.file.flush()
             self._writing = self._clock() - started
+
+
+def _of_sure_width(row: list[Segment]) -> list[Segment]:
+    """The row without what joins emoji into one, which some terminals show as one and some do not.
+
+    Where they differ, a resize would wrap a live row into more or fewer rows than are erased.
+    """
+    return [Segment(text.translate(_JOINS), style) for text, style, _ in row]
 
 
 def _width(row: list[Segment]) -> int:

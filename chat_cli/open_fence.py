@@ -27,6 +27,7 @@ class OpenFence:
 
     def __init__(self, markup: str, language: str, footer: list[list[Segment]]) -> None:
         """markup: the fence's first characters. footer: the rows that end it."""
+        self._marker = markup[0]
         self._ends = re.compile(rf" {{0,3}}{re.escape(markup[0])}{{{len(markup)},}}[ \t]*")
         self._code = CodeLines(language)
         self.footer = footer
@@ -47,7 +48,7 @@ class OpenFence:
 
     def peek(self, line: str, width: int) -> list[list[Segment]]:
         """The rows that may still change: the line that comes, and the fence's end."""
-        if not line.strip() or self._ends.fullmatch(line):
+        if not line.strip(f" {self._marker}"):  # nothing, or the beginning of the fence's end
             return self.footer
         blank: list[list[Segment]] = [[] for _ in range(self._blank)]
         # So that a line without end costs no more than a long one, and its rows stay in place.
