@@ -26,6 +26,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "tenants": "Whether one tenant can tell what another has sent.",
         "kv": "What INT8 KV costs and saves, on chats of yours.",
         "gpu": "Kernels and engine on a GPU, beside torch's own.",
+        "render": "What it costs to show an answer as Markdown while it streams.",
         "latency": "What cache and scheduler cost, and how long others wait.",
     }
 )

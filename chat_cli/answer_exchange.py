@@ -66,6 +66,7 @@ class AnswerExchange:
         self._token_ids = bool(extras.get("return_token_ids"))
         self._connection: ServerConnection | None = None
         self._inbox: Inbox | None = None
+        self._waiting: asyncio.Timeout | None = None  # for a server that is lost
         self._boot_id: str | None = None  # of the server that the numbers are of
         self._is_sent = False
         self._was_cut = False
@@ -122,27 +123,34 @@ class AnswerExchange:
         self.answer.goes_on = False
         if self._is_suspended and self._inbox is not None:  # nobody waits for the next server
             self._inbox.lose(ConnectionLost(self._link.stopped()))
+        if self._waiting is not None and self.answer.response is not None:
+            now = asyncio.get_running_loop().time()
+            self._waiting.reschedule(now + CANCEL_SECONDS)
         await self._say_cancelled()
 
     async def leave(self) -> None:
         """Cancel it unless it has ended, and wait a while for its end."""
-        if self._is_sent and not (self.ended or self._failed):
-            with contextlib.suppress(TimeoutError, RadixChatError):
-                async with asyncio.timeout(LEAVE_SECONDS):
-                    await self.cancel()
-                    # Of what was never heard of, the server's own grace is the end.
-                    while not self.ended and (self._inbox is not None or self.answer.response):
-                        await self.next()
-        self._drop()
+        try:
+            if self._is_sent and not (self.ended or self._failed):
+                with contextlib.suppress(TimeoutError, RadixChatError):
+                    async with asyncio.timeout(LEAVE_SECONDS):
+                        await self.cancel()
+                        # Of what was never heard of, the server's own grace is the end.
+                        while not self.ended and (self._inbox is not None or self.answer.response):
+                            await self.next()
+        finally:
+            self._drop()
 
     async def _connection_wanted(self) -> ServerConnection:
         """Raises WaitingStopped where the answer is to end and the server stays lost."""
         patience = CANCEL_SECONDS if self._cancelled and self.answer.response else None
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(patience) as self._waiting:
                 return await self._link.connection()
         except TimeoutError:
             raise self._link.stopped() from None
+        finally:
+            self._waiting = None
 
     async def _receive(self) -> list[ResponseEvent]:
         """What the next event brings. Raises ConnectionLost, Gap, and what is refused."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import click
 
-from radixchat.chat_cli.completions import files
 from radixchat.chat_cli.flag import Number, count, option, options
 from radixchat.chat_cli.named_option import named, named_options
 from radixchat.chat_cli.settings import DEFAULT_ANSWER
+from radixchat.chat_cli.shell_completion import files
 from radixchat.chat_cli.value_types import (
     Text,
     choices,

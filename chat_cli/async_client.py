@@ -20,9 +20,15 @@ from radixchat.chat_cli.answer_exchange import AnswerExchange, LanePool, new_eve
 from radixchat.chat_cli.answer_request import AnswerRequest
 from radixchat.chat_cli.backoff import Backoff
 from radixchat.chat_cli.connection_loss import ConnectionLost
-from radixchat.chat_cli.remote_conversations import RemoteConversations, asking
+from radixchat.chat_cli.remote_conversations import (
+    RemoteConversations,
+    asking,
+    conversation_id,
+    response_id,
+)
 from radixchat.chat_cli.server_address import ServerAddress
 from radixchat.chat_cli.server_link import ServerLink
+from radixchat.server.message import check_text
 from radixchat.server.protocol import ResponseEvent, ResponseOptions
 
 DEFAULT_BACKOFF = Backoff()
@@ -91,31 +97,39 @@ class AsyncChatClient(RemoteConversations):
         own = (f"the key goes to {address.shown} unencrypted",) if exposed else ()
         return (*own, *self._link.hello.get("notices", ()))
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether there is no connection now, as far as is known."""
+        return not self._link.is_up
+
     def send(
         self, conversation: str, text: str, options: ResponseOptions
     ) -> AsyncGenerator[ResponseEvent]:
         """Add the user's message and answer it. Leaving the iteration cancels the response."""
-        return self._answer(self._request.create(new_event_id(), conversation, text, options))
+        return self._create(conversation, text, options)
 
     def edit(
         self, conversation: str, turn: int, text: str, options: ResponseOptions
     ) -> AsyncGenerator[ResponseEvent]:
         """Answer the conversation as if its user turn `turn` (from 1) had been `text`."""
-        return self._answer(self._request.create(new_event_id(), conversation, text, options, turn))
+        return self._create(conversation, text, options, turn)
 
     def regenerate(
         self, conversation: str, options: ResponseOptions
     ) -> AsyncGenerator[ResponseEvent]:
         """Answer the last user's message again."""
-        return self._answer(self._request.regenerate(new_event_id(), conversation, options))
+        ask = self._request.regenerate
+        return self._answer(lambda event: ask(event, conversation_id(conversation), options))
 
     def sibling(self, response: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
         """Another answer beside a response's; no conversation moves to it."""
-        return self._answer(self._request.sibling(new_event_id(), response, options))
+        ask = self._request.sibling
+        return self._answer(lambda event: ask(event, response_id(response), options))
 
     def extend(self, conversation: str, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
         """Go on with the last answer, which was cut short: a longer one that begins with it."""
-        return self._answer(self._request.extend(new_event_id(), conversation, options))
+        ask = self._request.extend
+        return self._answer(lambda event: ask(event, conversation_id(conversation), options))
 
     async def cancel(self, response: str) -> None:
         """End a response: its iterator ends incomplete, "interrupted"."""
@@ -123,6 +137,7 @@ class AsyncChatClient(RemoteConversations):
         if exchange is not None:
             await exchange.cancel()
             return
+        response_id(response)
         while True:
             connection = await self._link.connection()
             try:
@@ -146,9 +161,25 @@ class AsyncChatClient(RemoteConversations):
         reply = await self._ask("server.stats")
         return {"server": self.address.shown, **reply["stats"]}
 
-    async def _answer(self, request: dict[str, Any]) -> AsyncGenerator[ResponseEvent]:
-        """Ask, and hand on what comes; whoever leaves cancels it."""
+    def _create(
+        self, conversation: str, text: str, options: ResponseOptions, edit_turn: int | None = None
+    ) -> AsyncGenerator[ResponseEvent]:
+        def request(event: str) -> dict[str, Any]:
+            check_text("the message", text)
+            id_ = conversation_id(conversation)
+            return self._request.create(event, id_, text, options, edit_turn)
+
+        return self._answer(request)
+
+    async def _answer(
+        self, asked: Callable[[str], dict[str, Any]]
+    ) -> AsyncGenerator[ResponseEvent]:
+        """Ask, and hand on what comes; whoever leaves cancels it.
+
+        asked: the event that asks, given its id; refused like any other before it is sent.
+        """
         assert self._lanes is not None, "the client is entered"
+        request = asked(new_event_id())
         async with self._lanes.lane() as lane:
             states = self._request.progress
             exchange = AnswerExchange(self._link, request, lane, states=states)
@@ -159,9 +190,15 @@ class AsyncChatClient(RemoteConversations):
                             self._exchanges[exchange.answer.response] = exchange
                         yield event
             finally:
-                await exchange.leave()
-                response = exchange.answer.response
-                if response is not None:
-                    self._exchanges.pop(response, None)
-                    if not exchange.answer.ended:
-                        self._abandoned.add(response)
+                try:
+                    await exchange.leave()
+                finally:
+                    self._forget(exchange)
+
+    def _forget(self, exchange: AnswerExchange) -> None:
+        """Nobody reads it any more; where its end was not heard, it is to be ended."""
+        response = exchange.answer.response
+        if response is not None:
+            self._exchanges.pop(response, None)
+            if not exchange.answer.ended:
+                self._abandoned.add(response)

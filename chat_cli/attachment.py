@@ -83,12 +83,12 @@ def _expanded(name: str) -> Path:
 
 
 def _bytes(path: Path) -> bytes:
-    # A FIFO that nobody writes to would be waited for.
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        mode = os.fstat(fd).st_mode
-        if stat.S_ISDIR(mode):
-            raise ValueError("it is a folder")
-        if not stat.S_ISREG(mode):
+    with open(path, "rb", opener=_opened) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no ordinary file")
         return file.read(MAX_BYTES + 1)
+
+
+def _opened(path: str, flags: int) -> int:
+    # Without O_NONBLOCK, a FIFO that nobody writes to would be waited for.
+    return os.open(path, flags | os.O_NONBLOCK)

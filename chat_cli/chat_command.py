@@ -12,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 from radixchat.chat_cli.answer_flags import answer_flags, take_answer
-from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.engine_flags import (
     ENGINE_NAMES,
@@ -25,6 +24,7 @@ from radixchat.chat_cli.exit_codes import help_epilog
 from radixchat.chat_cli.flag import option, options
 from radixchat.chat_cli.server_flags import server_flags, take_server
 from radixchat.chat_cli.settings import ChatSettings
+from radixchat.chat_cli.shell_completion import conversations, files
 from radixchat.chat_cli.value_types import Text
 
 _HELP = """Chat with a model in this process, or at a server.
@@ -52,9 +52,9 @@ _CONVERSATION = options(
     option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
     option(
         "--session",
-        metavar="ID",
+        metavar="ID|NAME",
         shell_complete=conversations,
-        help="Continue this one (or a prefix of its id).",
+        help="Continue this one: its id, its name, or how one of them begins.",
     ),
     option("-s", "--system", metavar="TEXT", help="System message of a new conversation."),
     option(
@@ -85,7 +85,11 @@ _OUTPUT = options(
         is_flag=True,
         help="With WORDS: only the first code block of the answer; 1 if it has none.",
     ),
-    option("--raw", is_flag=True, help="The model's text untouched, on a terminal too."),
+    option(
+        "--raw",
+        is_flag=True,
+        help="Answers as plain text; in a file or a pipe with all that the model wrote.",
+    ),
     option("-q", "--quiet", is_flag=True, help="No notes and no status lines, errors only."),
     option("--no-color", is_flag=True, help="What the variable NO_COLOR asks for."),
 )

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.chooser import Chooser
 from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.foreign_changes import foreign_changes
 from radixchat.chat_cli.notes import Notes
@@ -35,7 +36,7 @@ class ChatState:
     texts to be put before the next message. left_out: the messages that the last answer did
     without. is_behind: a turn was begun whose server is lost, and nobody tells what of it is. made:
     the ids of the conversations that this run has made. on_screen: answers go to a terminal, where
-    somebody sees them.
+    somebody sees them. chooser: who can be asked for a key, if anybody can.
     """
 
     def __init__(self, client: ChatClient, settings: ChatSettings, notes: Notes) -> None:
@@ -51,6 +52,7 @@ class ChatState:
         self.is_behind = False
         self.made: list[str] = []
         self.on_screen = False
+        self.chooser: Chooser | None = None
         self.exit_code = exit_codes.OK
         self.engine_failed = False
 
@@ -125,6 +127,13 @@ class ChatState:
             self.made.append(self.conversation)
             self.known = await self.client.messages(self.conversation)
         return self.conversation
+
+    async def unmake(self) -> None:
+        """Delete the conversation, in which nothing was said; the next message makes another."""
+        conversation = self.require_conversation()
+        await self.client.delete_conversation(conversation)
+        self.made.remove(conversation)
+        self.forget()
 
     def say_failed(self, error: ErrorInfo) -> ErrorInfo:
         """Show why a command was refused; it earns the exit code."""

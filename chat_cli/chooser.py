@@ -9,4 +9,4 @@ class Chooser(Protocol):
     """Somebody at a terminal, who can be asked."""
 
     async def choose(self, question: str, keys: str) -> str | None:
-        """One key of `keys`; None: nobody can be asked, or they would not say."""
+        """One key of `keys`, the first of them for Enter; None: they would not say."""

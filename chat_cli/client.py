@@ -6,10 +6,9 @@ because torch takes more than a second to import, and what speaks to a server wh
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import (
@@ -38,7 +37,7 @@ class ChatClient(Protocol):
 
     @property
     def n_ctx(self) -> int:
-        """Tokens that a conversation may have."""
+        """Tokens that a conversation may have; 0 while there is no model to tell it."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -152,18 +151,34 @@ class ChatClient(Protocol):
 
 
 @runtime_checkable
-class WaitsForServer(Protocol):
-    """A client of a server, which may be lost and is waited for then."""
+class Waits(Protocol):
+    """A client that waits for a server that is lost, or for a model that is being loaded."""
 
     def stop_waiting(self) -> None:
-        """Whoever waits now gets a ServerUnreachable, or of an answer its end as far as it came."""
+        """Whoever waits now gets a RadixChatError, or of an answer its end as far as it came."""
+
+
+@runtime_checkable
+class ChangesModel(Protocol):
+    """A client whose model can be another one; a server has one only."""
+
+    async def change_model(self, name: str) -> None:
+        """Have another installed model answer; conversations go on with it.
+
+        At a terminal it is loaded behind the prompt, and if that fails it is told there. Raises
+        ModelLoadError or ConfigError, and the one before answers as ever; ServerDraining where the
+        model that is being loaded is not waited for any longer.
+        """
 
 
 def prepare(settings: ChatSettings, report: Callable[[str], None]) -> None:
-    """What only a machine's first run has to do, told line by line. Raises ConfigError."""
-    from radixchat.server import local
+    """What only a machine's first run has to do, told line by line.
 
-    local.prepare(local.LocalSettings(**_of_the_service(settings)), report)
+    Raises ConfigError; ModelLoadError where what computes models cannot be imported.
+    """
+    from radixchat.chat_cli import model_loading
+
+    model_loading.prepare(settings, report)
 
 
 def open_client(
@@ -181,14 +196,6 @@ def open_client(
         request = AnswerRequest(token_ids=settings.ids)
         return AsyncChatClient(settings.url, key=settings.key, request=request, tell=tell)
 
-    from radixchat.server import local
+    from radixchat.chat_cli.background_client import open_loaded
 
-    return local.open_service(local.LocalSettings(**_of_the_service(settings)))
-
-
-def _of_the_service(settings: ChatSettings) -> dict[str, Any]:
-    """The fields of LocalSettings, each under the name that it has in the chat's settings."""
-    from radixchat.server.local import LocalSettings
-
-    names = (field.name for field in dataclasses.fields(LocalSettings))
-    return {name: getattr(settings, name) for name in names}
+    return open_loaded(settings, tell)

@@ -1,6 +1,6 @@
 """`radixchat completion`: the script that has a shell complete the commands. The script is click's.
 
-What is completed by name beyond commands and flags is in `completions.py`.
+What is completed by name beyond commands and flags is in `shell_completion.py`.
 """
 
 from __future__ import annotations

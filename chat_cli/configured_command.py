@@ -24,7 +24,7 @@ class ConfiguredCommand(click.Command):
         """Read the file, then the arguments. Raises click.UsageError."""
         if not ctx.resilient_parsing:
             ctx.default_map = configured(self, ctx)
-            for given, near in misspelt(os.environ, _variables(ctx)):
+            for given, near in misspelt(os.environ, variables_of(ctx)):
                 told = f"note: {neutral_line(given)} is no flag's variable; {near} is"
                 click.echo(told, err=True)
         return super().parse_args(ctx, args)
@@ -57,8 +57,8 @@ def configured(command: click.Command, ctx: click.Context) -> dict[str, object]:
     return load_config(config_file(), _options(command), others)
 
 
-def _variables(ctx: click.Context) -> set[str]:
-    """Those of every command's options."""
+def variables_of(ctx: click.Context) -> set[str]:
+    """The environment variables of every command's options."""
     found, commands = set[str](), [ctx.find_root().command]
     for command in commands:
         if isinstance(command, click.Group):

@@ -42,6 +42,9 @@ _CONTROLS: Mapping[int, str | None] = MappingProxyType(_controls())
 _NEUTRAL: Mapping[int, str | None] = MappingProxyType(_controls() | {0x2028: "\n", 0x2029: "\n"})
 _IN_PLACE: Mapping[int, str | None] = MappingProxyType(dict(_NEUTRAL) | {ord("\r"): "\u240d"})
 _IN_ONE_LINE: Mapping[int, str | None] = MappingProxyType(_in_one_line())
+_IN_JSON: Mapping[int, str] = MappingProxyType(
+    {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+)
 
 
 def without_controls(text: str) -> str:
@@ -70,3 +73,8 @@ def neutral_line(text: str) -> str:
     becomes U+FFFD.
     """
     return neutralise(text).translate(_IN_ONE_LINE)
+
+
+def safe_json(text: str) -> str:
+    """A JSON text with DEL, C1 and line separators escaped too, which JSON itself allows as is."""
+    return text.translate(_IN_JSON)

@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from radixchat.chat_cli.conversation_names import described
 from radixchat.server.protocol import (
+    ConversationNotFound,
     ConversationView,
     InvalidRequest,
     MessageView,
@@ -22,6 +24,8 @@ from radixchat.server.protocol import (
 if TYPE_CHECKING:
     from radixchat.server.store import Store
 
+_PAGE = 100
+_CANDIDATES = 5
 OWN = "local"
 """The principal whose conversations are one's own."""
 
@@ -163,6 +167,39 @@ async def served(url: str, key: str | None) -> AsyncIterator[ConversationSource]
 
     async with AsyncChatClient(url, key=key) as client:
         yield client
+
+
+async def find(source: ConversationSource, name: str) -> str:
+    """The id of the conversation that is meant: by its id, its name, or by how one of them begins.
+
+    Raises ConversationNotFound where there is none; InvalidRequest where there are several.
+    """
+    try:
+        return await source.resolve_conversation(name)
+    except ConversationNotFound as error:
+        views = [view for view in await all_of(source) if view.title]
+        found = [view for view in views if view.title == name]
+        found = found or [
+            view for view in views if view.title.casefold().startswith(name.casefold())
+        ]
+        if not found or not name.strip():
+            raise error from None
+    if len(found) > 1:
+        some = ", ".join(map(described, found[:_CANDIDATES]))
+        more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+        raise InvalidRequest(f"{name!r} may be {some}{more}: say more of the name or the id")
+    return found[0].id
+
+
+async def all_of(source: ConversationSource, limit: int | None = None) -> list[ConversationView]:
+    """The last changed first, at most `limit`; None: all."""
+    views: list[ConversationView] = []
+    while True:
+        size = _PAGE if limit is None else min(_PAGE, limit - len(views))
+        page = await source.conversations(size, views[-1].id if views else None)
+        views += page
+        if len(page) < size or len(views) == limit:
+            return views
 
 
 def owner(store: Store, name: str) -> str:

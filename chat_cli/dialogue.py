@@ -6,6 +6,7 @@ commands; what it is about is in `chat_state.py`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator, Callable
 
 from radixchat.chat_cli.cache_commands import CacheCommands
@@ -35,12 +36,14 @@ from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.render import Output
 from radixchat.chat_cli.setting_commands import SettingCommands
 from radixchat.chat_cli.settings import ChatSettings
+from radixchat.chat_cli.siblings import Siblings
 from radixchat.chat_cli.turn import Turn, failed
 from radixchat.server.protocol import (
     ErrorInfo,
     MessageView,
     RadixChatError,
     ResponseCreated,
+    ResponseDone,
     ResponseEvent,
     ServerUnreachable,
     describe_error,
@@ -52,10 +55,7 @@ _NO_TURN = ErrorInfo("invalid_value", 400, NO_TURN, {})
 
 
 class Dialogue:
-    """One conversation at a time; it is created with its first message.
-
-    chooser: who can be asked, if anybody can.
-    """
+    """One conversation at a time; it is created with its first message."""
 
     def __init__(
         self,
@@ -66,15 +66,23 @@ class Dialogue:
         interrupts: Interrupts,
     ) -> None:
         self.state = ChatState(client, settings, notes)
-        self.chooser: Chooser | None = None
         self._client = client
         self._output = output
         self._notes = notes
         self._interrupts = interrupts
-        self._conversations = ConversationCommands(self.state)
+        self._conversations = ConversationCommands(self.state, settings, output)
         self._cache = CacheCommands(self.state)
         self._settings = SettingCommands(self.state)
         self._clipboard = ClipboardCommands(self.state)
+
+    @property
+    def chooser(self) -> Chooser | None:
+        """Who can be asked for a key, if anybody can."""
+        return self.state.chooser
+
+    @chooser.setter
+    def chooser(self, chooser: Chooser | None) -> None:
+        self.state.chooser = chooser
 
     @property
     def exit_code(self) -> int:
@@ -144,12 +152,15 @@ class Dialogue:
                 assert turn is not None, "whoever reads the input completes an edit"
                 assert text is not None
                 return await self._answer(lambda place: client.edit(place, turn, text, options))
-            case Regenerate():
+            case Regenerate(1):
                 return await self._answer(lambda place: client.regenerate(place, options))
+            case Regenerate(count):
+                return await self._answer_often(count)
             case Continue():
                 return await self._answer(lambda place: client.extend(place, options))
 
     async def _say(self, text: str) -> ErrorInfo | None:
+        is_new = self.state.conversation is None
         try:
             await self.state.create()
         except RadixChatError as error:
@@ -157,9 +168,13 @@ class Dialogue:
         attached = tuple(self.state.attachments)
         message = "\n\n".join([*attached, text])
         options = self.state.options
-        return await self._answer(
+        refusal = await self._answer(
             lambda place: self._client.send(place, message, options), attached=len(attached)
         )
+        if is_new and refusal is not None and refusal.code != _LOST:
+            with contextlib.suppress(RadixChatError):
+                await self.state.unmake()
+        return refusal
 
     async def _answer(
         self, ask: Callable[[str], AsyncGenerator[ResponseEvent]], *, attached: int = 0
@@ -186,16 +201,54 @@ class Dialogue:
             accepted,
         )
         done = await turn.run()
-        self.state.note_failure(done.error)
+        await self._conclude(done)
+        return self._refusal(done)
+
+    async def _answer_often(self, count: int) -> ErrorInfo | None:
+        """Several answers beside each other, of which one goes on."""
+        conversation = self.state.conversation
+        if conversation is None:
+            return self._refuse(_NO_TURN)
+        try:
+            await self.state.look_elsewhere()
+        except ServerUnreachable as error:
+            return self._refuse(describe_error(error))
+        siblings = Siblings(
+            self._client,
+            conversation,
+            self.state.options,
+            count,
+            self._output,
+            self._interrupts,
+            self._notes,
+        )
+        answers = await siblings.run(self._tell_left_out)
+        for answer in answers[1:]:
+            self.state.note_failure(answer.error)
+        await self._conclude(answers[0])
+        if answers[0].response is not None and not self.state.is_behind:
+            try:
+                self.state.last = await siblings.choose(answers, self.chooser)
+            finally:
+                await self.state.know()
+        return self._refusal(answers[0])
+
+    async def _conclude(self, done: ResponseDone) -> None:
+        """What a turn that was shown leaves behind."""
+        state = self.state
+        state.note_failure(done.error)
         if done.error is not None and done.error.code == _TOO_LONG:
             self._tell_way_out()
-        if done.response is not None:
-            self.state.last = done
-            if done.error is not None and done.error.code == _LOST:
-                # Whoever has given the server up does not wait for it again.
-                self.state.is_behind = True
-            else:
-                await self.state.know()
+        if done.response is None:
+            return
+        state.last = done
+        if done.error is not None and done.error.code == _LOST:
+            state.is_behind = True  # whoever has given the server up does not wait for it again
+        else:
+            await state.know()
+
+    def _refusal(self, done: ResponseDone) -> ErrorInfo | None:
+        """Why there was no turn; of one that failed it is told how to have its answer."""
         if done.error is None or done.response is None:
             return done.error
         again = "`radixchat chat -c /regen`" if self.engine_failed else "/regen"

@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from radixchat.chat_cli.completions import files, installed_models
 from radixchat.chat_cli.flag import count, option, options
 from radixchat.chat_cli.paths import database_file
+from radixchat.chat_cli.shell_completion import files, installed_models
 
 # Those of radixchat.radix.policies, named here because importing them would be slow.
 EVICTION_POLICIES = ("lru", "slru", "tlru", "chat")

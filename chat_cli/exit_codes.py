@@ -27,7 +27,7 @@ MEANINGS: Mapping[int, str] = MappingProxyType(
         ERROR: "a turn was refused or failed, or something else went wrong",
         USAGE: "a flag, a variable or the configuration file is wrong",
         UNAVAILABLE: "the model is not there or cannot be loaded; no server answers",
-        TEMPORARY: "too busy now, try again later",
+        TEMPORARY: "too busy now, or asked too often, or about to leave: try again later",
         NO_PERMISSION: "the server refuses the key, or wants one",
         HANGUP: "the terminal went away; the partial answer is kept",
         INTERRUPTED: "stopped by Ctrl-C; the partial answer is kept",

@@ -10,7 +10,7 @@ from typing import IO
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.code_blocks import code_blocks
-from radixchat.chat_cli.control_characters import neutralise
+from radixchat.chat_cli.control_characters import without_controls
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.render import Answer, Output
 from radixchat.server.protocol import ResponseDone
@@ -22,15 +22,13 @@ class CodeOutput:
     exit_code: ERROR once an answer had none.
     """
 
-    def __init__(
-        self, stream: IO[str], beside: Output, notes: Notes, *, to_terminal: bool = False
-    ) -> None:
-        """beside: shows what else there is to tell of a turn; it gets no answer."""
+    def __init__(self, stream: IO[str], beside: Output, notes: Notes, *, raw: bool = False) -> None:
+        """beside: shows what else there is to show; it gets no answer. raw: as in PlainAnswer."""
         self.exit_code = exit_codes.OK
         self._stream = stream
         self._beside = beside
         self._notes = notes
-        self._to_terminal = to_terminal
+        self._raw = raw
 
     @property
     def is_drawing(self) -> bool:
@@ -48,9 +46,13 @@ class CodeOutput:
             self.exit_code = exit_codes.ERROR
             self._notes.error("the answer has no code block, and --extract prints nothing else")
 
+    def document(self, text: str) -> None:
+        """What was asked for by a command is no answer."""
+        self._beside.document(text)
+
     def _write(self, text: str) -> None:
         for block in code_blocks(text)[:1]:
-            self._stream.write(neutralise(block.code) if self._to_terminal else block.code)
+            self._stream.write(block.code if self._raw else without_controls(block.code))
             self._stream.flush()
 
 

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FrameType, TracebackType
+from typing import NoReturn
 
 from radixchat.chat_cli import exit_codes
 
@@ -129,7 +130,7 @@ class Interrupts:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.leaving is not None:
-            self._exit_now(self.leaving)
+            self.exit_now(self.leaving)
         code = _EXIT_CODES[signal.Signals(number)]
         target = self._target
         if target is None:
@@ -148,7 +149,8 @@ class Interrupts:
             self.stop_waiting()
         target.stop()
 
-    def _exit_now(self, code: int) -> None:
+    def exit_now(self, code: int) -> NoReturn:
+        """End the process, whatever goes on in its threads; the terminal is as it was."""
         if self.before_exit is not None:
             self.before_exit()
         for stream in (sys.stdout, sys.stderr):

@@ -16,6 +16,7 @@ from radixchat.bench.main import bench
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.completion_command import completion
+from radixchat.chat_cli.doctor_command import doctor
 from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.keys_command import keys
 from radixchat.chat_cli.models_command import models
@@ -34,7 +35,7 @@ _SHORT_SPIN = ("GOMP_SPINCOUNT", "1000")
 @click.group(
     help="A self-hosted chat that never pays twice for history.",
     epilog=exit_codes.help_epilog(),
-    commands=[chat, serve, sessions, keys, models, paths, completion, bench],
+    commands=[chat, serve, sessions, keys, models, paths, completion, doctor, bench],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="radixchat", message="%(prog)s %(version)s")

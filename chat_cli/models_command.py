@@ -13,10 +13,10 @@ import click
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chat_command import chat
-from radixchat.chat_cli.completions import installed_models
 from radixchat.chat_cli.configured_command import configured
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.shell_completion import installed_models
 
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams

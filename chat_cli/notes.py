@@ -32,6 +32,11 @@ class Notes:
         self._quiet = quiet
         self._passing: Text | None = None
 
+    @property
+    def width(self) -> int:
+        """Cells that a line may have, to stay one."""
+        return self._console.width
+
     def note(self, text: str) -> None:
         """Something worth knowing."""
         if not self._quiet:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import create_app_session, get_app, in_terminal
@@ -23,17 +23,19 @@ from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import get_cwidth
 
 from radixchat.chat_cli.completion import Candidates, CommandCompletion
 from radixchat.chat_cli.editor import EditorFailed, edited
 from radixchat.chat_cli.history import EntryHistory
 from radixchat.chat_cli.interrupts import Interrupts, Target
 from radixchat.chat_cli.key_question import asked_key
+from radixchat.chat_cli.line_drawing import LineDrawing
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.paste_input import PasteInput
-from radixchat.chat_cli.paste_labels import PasteLabels
 from radixchat.chat_cli.pasted_text import PastedTexts
 from radixchat.chat_cli.prompt_keys import KeyActions, PromptInterrupted, key_bindings
+from radixchat.chat_cli.reflow import ReflowingRenderer
 
 __all__ = ["Prompt", "PromptInterrupted"]
 
@@ -68,7 +70,7 @@ class Prompt:
         self._dumb = dumb
         self._pasted = PastedTexts()
         self._message = ""
-        self._editing = False
+        self._editing: asyncio.Task[None] | None = None
         entries: History = InMemoryHistory()
         if history is not None:
             entries = EntryHistory(history, self._pasted, notes.note)
@@ -80,10 +82,12 @@ class Prompt:
                 multiline=True,
                 enable_suspend=True,
                 complete_while_typing=False,
-                input_processors=[PasteLabels(self._pasted)],
+                input_processors=[LineDrawing(self._pasted, self._indent)],
                 key_bindings=key_bindings(self._actions()),
                 style=_STYLES,
             )
+        app = self._session.app
+        app.renderer = ReflowingRenderer(app.renderer.style, app.output)
 
     async def read(self, message: str, draft: str) -> str:
         """What is entered after `message`, with `draft` in the line to begin with.
@@ -97,14 +101,14 @@ class Prompt:
         else:
             draft = self._pasted.draft(draft)
             self._session.bottom_toolbar = self._toolbar if self.bottom else None
-        reading = asyncio.ensure_future(
-            self._session.prompt_async([(_STYLE, message)], default=draft, handle_sigint=False)
-        )
+        reading = asyncio.ensure_future(self._read(message, draft))
 
         def cancel() -> None:
-            # A Ctrl-C in an editor is the editor's.
-            if not self._editing or self._interrupts.leaving is not None:
-                reading.cancel()
+            if self._editing is not None:
+                if self._interrupts.leaving is None:
+                    return  # a Ctrl-C in an editor is the editor's
+                self._editing.cancel()
+            reading.cancel()
 
         def wake() -> None:
             loop.call_soon_threadsafe(cancel)
@@ -150,17 +154,31 @@ class Prompt:
         """Forget them; from a signal handler too."""
         clear_typeahead(self._session.input)
 
+    async def _read(self, message: str, draft: str) -> str:
+        # On a dumb terminal prompt_toolkit writes the message first, and a Ctrl-C then would be a
+        # signal still.
+        with self._session.app.input.raw_mode():
+            return await self._session.prompt_async(
+                [(_STYLE, message)], default=draft, handle_sigint=False
+            )
+
     def _actions(self) -> KeyActions:
         return KeyActions(
             sends=lambda line: not self.multiline or self.completion.is_command(line),
             paste=lambda text: text if self._dumb else self._pasted.paste(text),
             candidates=lambda line: self.completion.candidates(line),
-            show_candidates=lambda found: self._later(self._show(found)),
-            edit=lambda buffer: self._later(self._edit(buffer)),
+            show_candidates=self._show_candidates,
+            edit=self._begin_edit,
         )
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        get_app().create_background_task(work)
+    def _show_candidates(self, found: Candidates) -> None:
+        get_app().create_background_task(self._show(found))
+
+    def _begin_edit(self, buffer: Buffer) -> None:
+        self._editing = get_app().create_background_task(self._edit(buffer))
+
+    def _indent(self) -> int:
+        return get_cwidth(self._message)
 
     def _toolbar(self) -> StyleAndTextTuples:
         assert self.bottom is not None
@@ -171,7 +189,9 @@ class Prompt:
     async def _show(self, found: Candidates) -> None:
         """List them above the line, which stands there as it was."""
         columns = self._session.app.output.get_size().columns
+        below, self._session.bottom_toolbar = self._session.bottom_toolbar, None
         async with in_terminal(render_cli_done=True):
+            self._session.bottom_toolbar = below
             start = "\n" if self._dumb else ""
             self._screen.write(start + "".join(f"{line}\n" for line in found.lines(columns)))
             self._echo()
@@ -179,7 +199,6 @@ class Prompt:
     async def _edit(self, buffer: Buffer) -> None:
         """Have the line changed in an editor; one that fails leaves it as it is."""
         text = self._pasted.text(buffer.text)
-        self._editing = True
         try:
             async with in_terminal():
                 try:
@@ -193,7 +212,7 @@ class Prompt:
                     buffer.document = Document(line, len(line))
                 self._echo()
         finally:
-            self._editing = False
+            self._editing = None
 
     def _echo(self) -> None:
         """Where nothing is drawn, what stands in the line is written again."""

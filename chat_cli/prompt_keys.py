@@ -15,6 +15,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from radixchat.chat_cli.completion import Candidates
+from radixchat.chat_cli.line_drawing import length_after, length_before
 
 
 class PromptInterrupted(Exception):
@@ -42,6 +43,7 @@ def key_bindings(actions: KeyActions) -> KeyBindings:
     keys = KeyBindings()
     in_line = has_focus(DEFAULT_BUFFER)
     _bind_sending(keys, actions)
+    _bind_steps(keys)
 
     @keys.add("c-c", filter=in_line)
     def _interrupt(event: KeyPressEvent) -> None:
@@ -101,3 +103,38 @@ def _bind_sending(keys: KeyBindings, actions: KeyActions) -> None:
     @keys.add("escape", "enter", filter=in_line & ~sends)
     def _send(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
+
+
+def _bind_steps(keys: KeyBindings) -> None:
+    """One step is what is drawn as one: an emoji of five code points, an accent with its letter."""
+    in_line = has_focus(DEFAULT_BUFFER)
+
+    @keys.add("left", filter=in_line)
+    @keys.add("c-b", filter=in_line)
+    def _left(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        for _ in range(event.arg):
+            buffer.cursor_position -= length_before(buffer.text, buffer.cursor_position)
+
+    @keys.add("right", filter=in_line)
+    @keys.add("c-f", filter=in_line)
+    def _right(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        for _ in range(event.arg):
+            buffer.cursor_position += length_after(buffer.text, buffer.cursor_position)
+
+    @keys.add("backspace", filter=in_line & ~has_selection, save_before=_is_first_of_many)
+    def _delete_before(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        for _ in range(event.arg):
+            buffer.delete_before_cursor(length_before(buffer.text, buffer.cursor_position))
+
+    @keys.add("delete", filter=in_line & ~has_selection, save_before=_is_first_of_many)
+    def _delete(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        for _ in range(event.arg):
+            buffer.delete(length_after(buffer.text, buffer.cursor_position))
+
+
+def _is_first_of_many(event: KeyPressEvent) -> bool:
+    return not event.is_repeat

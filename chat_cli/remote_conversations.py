@@ -24,7 +24,9 @@ from radixchat.server.protocol import (
     ConversationLocked,
     ConversationNotFound,
     ConversationView,
+    InvalidRequest,
     MessageView,
+    ResponseNotFound,
     SearchHit,
     TreeMessage,
 )
@@ -37,8 +39,8 @@ from radixchat.server.view_reader import (
 )
 
 _PAGE = 50
-# What the wire takes as an id; the service is asked for any.
-_MAX_ID = 256
+# What the wire takes; of more the service has its own words.
+_MAX_ID, _MAX_QUERY = 256, 1000
 
 Look = Callable[[], Awaitable[Event | None]]
 
@@ -92,7 +94,7 @@ class RemoteConversations:
         self, limit: int = 20, after: str | None = None
     ) -> list[ConversationView]:
         """The last changed first; after: those that follow that one."""
-        after = None if after is None else _id(after)
+        after = None if after is None else conversation_id(after)
         listed = await self._ask("session.list", limit=limit, after=after)
         return [conversation_view(session) for session in listed["sessions"]]
 
@@ -105,17 +107,24 @@ class RemoteConversations:
 
         warmth: with how much of each is cached.
         """
-        tree = await self._ask("session.tree", session_id=_id(conversation), warmth=warmth or None)
+        tree = await self._ask(
+            "session.tree", session_id=conversation_id(conversation), warmth=warmth or None
+        )
         return [tree_message(message) for message in tree["messages"]]
 
     async def search(self, query: str, limit: int = 20) -> list[SearchHit]:
         """Messages of all conversations that have these words, the best first."""
-        found = await self._ask("session.search", query=check_text("the query", query), limit=limit)
+        if len(check_text("the query", query)) > _MAX_QUERY:
+            message = f"the query has {len(query)} characters; at most {_MAX_QUERY} will do"
+            raise InvalidRequest(message)
+        found = await self._ask("session.search", query=query, limit=limit)
         return [search_hit(hit) for hit in found["hits"]]
 
     async def export(self, conversation: str, kind: str) -> str:
         """The conversation as "json", all of its branches, or as "markdown", its path."""
-        exported = await self._ask("session.export", session_id=_id(conversation), format=kind)
+        exported = await self._ask(
+            "session.export", session_id=conversation_id(conversation), format=kind
+        )
         return str(exported["text"])
 
     async def inspect(
@@ -132,7 +141,7 @@ class RemoteConversations:
         """
         inspected = await self._ask(
             "cache.inspect",
-            session_id=None if conversation is None else _id(conversation),
+            session_id=None if conversation is None else conversation_id(conversation),
             input=check_text("the message", text) or None,
             turn=turn,
             texts=texts or None,
@@ -141,7 +150,7 @@ class RemoteConversations:
 
     async def cache_tree(self, conversation: str | None = None) -> CacheTree:
         """The cache's tree of this principal; the given conversation's path is marked."""
-        session = None if conversation is None else _id(conversation)
+        session = None if conversation is None else conversation_id(conversation)
         return cache_tree(await self._ask("cache.tree", session_id=session))
 
     async def update_conversation(
@@ -161,7 +170,9 @@ class RemoteConversations:
         check_text("the system message", system or "")
         fields = {"name": title, "instructions": system, "tip": tip}
         if tip is None and system is None:  # the same name twice is the same
-            updated = await self._ask("session.update", session_id=_id(conversation), **fields)
+            updated = await self._ask(
+                "session.update", session_id=conversation_id(conversation), **fields
+            )
             return conversation_view(updated["session"])
         before = (await self._get(conversation))["session"]
 
@@ -179,11 +190,11 @@ class RemoteConversations:
 
     async def delete_conversation(self, conversation: str) -> None:
         """With what only it had in the cache. A turn that runs in it is cancelled first."""
-        was_lost = False
+        id_, was_lost = conversation_id(conversation), False
         while True:
             connection = await self._link.connection()
             try:
-                await self._reply(connection, "session.delete", session_id=_id(conversation))
+                await self._reply(connection, "session.delete", session_id=id_)
             except ConnectionLost:
                 was_lost = True
                 continue
@@ -204,7 +215,7 @@ class RemoteConversations:
             return await self._made_since(newest, name=title, tip=tip)
 
         forked = await self._ask_once(
-            look, "session.fork", session_id=_id(conversation), at=at, name=title
+            look, "session.fork", session_id=conversation_id(conversation), at=at, name=title
         )
         return conversation_view(forked["session"])
 
@@ -227,10 +238,12 @@ class RemoteConversations:
         if self._link.is_up:
             connection = await self._link.connection()
             with contextlib.suppress(ConnectionLost):
-                await connection.ask(asking("session.close", session_id=_id(conversation)))
+                await connection.ask(
+                    asking("session.close", session_id=conversation_id(conversation))
+                )
 
     async def _get(self, conversation: str) -> Event:
-        return await self._ask("session.get", session_id=_id(conversation))
+        return await self._ask("session.get", session_id=conversation_id(conversation))
 
     async def _newest(self) -> float:
         """When the last conversation was changed; what is made from now on is younger."""
@@ -313,8 +326,15 @@ def _can_be_sent(id_: str) -> bool:
     return 0 < len(id_) <= _MAX_ID and not any("\ud800" <= char <= "\udfff" for char in id_)
 
 
-def _id(conversation: str) -> str:
-    """A conversation's id as the wire takes it; the server has none of any other."""
-    if not _can_be_sent(conversation):
-        raise ConversationNotFound(f"there is no conversation {conversation!r}")
-    return conversation
+def conversation_id(id_: str) -> str:
+    """A conversation's id as the wire takes it. Raises ConversationNotFound: no server has it."""
+    if not _can_be_sent(id_):
+        raise ConversationNotFound(f"there is no conversation {id_!r}")
+    return id_
+
+
+def response_id(id_: str) -> str:
+    """A response's id as the wire takes it. Raises ResponseNotFound: no server has it."""
+    if not _can_be_sent(id_):
+        raise ResponseNotFound(f"there is no response {id_!r}")
+    return id_

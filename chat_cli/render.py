@@ -10,7 +10,7 @@ from typing import IO, Protocol, TextIO
 
 from rich.console import Console
 
-from radixchat.chat_cli.control_characters import neutralise
+from radixchat.chat_cli.control_characters import safe_json, without_controls
 from radixchat.chat_cli.markdown_answer import MarkdownAnswer
 from radixchat.chat_cli.miss_note import miss_note
 from radixchat.chat_cli.notes import Notes
@@ -58,12 +58,12 @@ class Output(Protocol):
 class PlainAnswer:
     """The text as it comes, and a newline at the end.
 
-    On a pipe it is exactly the model's text; a terminal gets it without control characters.
+    Without control characters, as a pipe often ends at a terminal. raw: exactly the model's text.
     """
 
-    def __init__(self, stream: IO[str], *, to_terminal: bool) -> None:
+    def __init__(self, stream: IO[str], *, raw: bool = False) -> None:
         self._stream = stream
-        self._to_terminal = to_terminal
+        self._raw = raw
         self._closed = False
 
     @property
@@ -73,7 +73,7 @@ class PlainAnswer:
 
     def feed(self, delta: str) -> None:
         """Write it through."""
-        self._stream.write(neutralise(delta) if self._to_terminal else delta)
+        self._stream.write(delta if self._raw else without_controls(delta))
         self._stream.flush()
 
     def tick(self) -> None:
@@ -93,12 +93,16 @@ class TextOutput:
     Markdown where the console takes styles, plain text elsewhere; redrawn while it comes only
     where the console is a real terminal (FORCE_COLOR alone does not make one). verbatim: the
     answers are data, of which Markdown would swallow characters and spaces: plain text everywhere.
+    raw: that too, and what is no terminal gets the model's text untouched.
     """
 
-    def __init__(self, console: Console, notes: Notes, *, verbatim: bool = False) -> None:
+    def __init__(
+        self, console: Console, notes: Notes, *, verbatim: bool = False, raw: bool = False
+    ) -> None:
         self._console = console
         self._notes = notes
-        self._verbatim = verbatim
+        self._verbatim = verbatim or raw
+        self._raw = raw and not console.file.isatty()
         self._last: Answer | None = None
 
     @property
@@ -121,15 +125,15 @@ class TextOutput:
             self._notes.error(done.error.message)
 
     def document(self, text: str) -> None:
-        """The text as it is; a terminal gets it without control characters."""
-        write_document(text, self._console.file)
+        """The text as an answer is shown where it is plain."""
+        write_document(text, self._console.file, raw=self._raw)
 
     def _answer(self) -> Answer:
         is_real = self._console.file.isatty()
         takes_styles = self._console.is_terminal and not self._console.is_dumb_terminal
         if takes_styles and not self._verbatim:
             return MarkdownAnswer(self._console, live=is_real)
-        return PlainAnswer(self._console.file, to_terminal=is_real)
+        return PlainAnswer(self._console.file, raw=self._raw)
 
 
 class _SilentAnswer:
@@ -168,7 +172,8 @@ class JsonOutput:
 
     def conclude(self, done: ResponseDone, stopped_by: str | None = None) -> None:
         """Write the record. A turn that was refused has no response, and so no id: null."""
-        self._stream.write(json.dumps(done.to_turn(ids=self._ids), ensure_ascii=False) + "\n")
+        record = json.dumps(done.to_turn(ids=self._ids), ensure_ascii=False)
+        self._stream.write(safe_json(record) + "\n")
         self._stream.flush()
 
     def document(self, text: str) -> None:
@@ -176,9 +181,9 @@ class JsonOutput:
         write_document(text, self._stream)
 
 
-def write_document(text: str, stream: IO[str]) -> None:
-    """The text, with a newline at its end; without control characters if that is a terminal."""
-    stream.write(neutralise(text) if stream.isatty() else text)
+def write_document(text: str, stream: IO[str], *, raw: bool = False) -> None:
+    """The text, with a newline at its end; without control characters unless it is to be `raw`."""
+    stream.write(text if raw else without_controls(text))
     if not text.endswith("\n"):
         stream.write("\n")
     stream.flush()

@@ -87,6 +87,10 @@ class Repl:
             finally:
                 await self._surroundings.close()
 
+    def refresh(self) -> None:
+        """Read anew what the input line shows of the chat: somebody else answers."""
+        self._surroundings.refresh()
+
     async def _run(self) -> int:
         draft = Draft()
         while self._interrupts.leaving is None:

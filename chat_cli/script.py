@@ -1,6 +1,7 @@
 """Turns without a prompt: a question of the command line, or lines of standard input.
 
 Knows no terminal. Each line is a turn or a command; what fails is shown, and the next line comes.
+Lines between /multi and /multi are one message.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from radixchat.chat_cli.commands import (
     Leave,
     Misunderstood,
     Paste,
+    Say,
     ToggleMultiline,
 )
 from radixchat.chat_cli.dialogue import Dialogue
+from radixchat.chat_cli.input_lines import MAX_BYTES
 from radixchat.chat_cli.interrupts import Interrupts, Target
+from radixchat.server.protocol import InvalidRequest
 
 
 async def run_question(dialogue: Dialogue, command: Command, interrupts: Interrupts) -> int:
@@ -43,8 +47,31 @@ async def run_lines(dialogue: Dialogue, lines: AsyncIterator[str], interrupts: I
         command = parse(line)
         if isinstance(command, Leave):
             break
+        if isinstance(command, ToggleMultiline):
+            command = Say(await _message(lines, interrupts))
+            if interrupts.leaving is not None or not command.text.strip():
+                continue
         await dialogue.perform(_complete(command))
     return _exit_code(dialogue, interrupts)
+
+
+async def _message(lines: AsyncIterator[str], interrupts: Interrupts) -> str:
+    """The lines up to the next /multi, or to their end: they are one message, as they stand.
+
+    Raises InvalidRequest beyond MAX_BYTES characters.
+    """
+    message: list[str] = []
+    room = MAX_BYTES
+    # A signal may come between two lines, when nobody waits for one that it could wake.
+    while interrupts.leaving is None:
+        line = await _next_line(lines, interrupts)
+        if line is None or isinstance(parse(line), ToggleMultiline):
+            break
+        room -= len(line) + 1
+        if room < 0:
+            raise InvalidRequest(f"a message of several lines has more than {MAX_BYTES >> 20} MiB")
+        message.append(line)
+    return "\n".join(message)
 
 
 async def _next_line(lines: AsyncIterator[str], interrupts: Interrupts) -> str | None:

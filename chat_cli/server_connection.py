@@ -25,6 +25,7 @@ from radixchat.chat_cli.connection_loss import ConnectionLost, closed, not_opene
 from radixchat.chat_cli.inbox import Event, Inbox
 from radixchat.chat_cli.server_address import ServerAddress
 from radixchat.server.event_reader import ProtocolError, error_of, response_id_of
+from radixchat.server.message import check_text
 from radixchat.server.protocol import InvalidRequest, KeyRefused, ServerUnreachable
 
 SUBPROTOCOL = Subprotocol("radixchat.v1")
@@ -98,8 +99,9 @@ class ServerConnection:
         self._inboxes = {name: box for name, box in self._inboxes.items() if box is not inbox}
 
     async def send(self, event: Event) -> None:
-        """Send one event. Raises ConnectionLost; InvalidRequest of one that is too big."""
+        """Send one event. Raises ConnectionLost; InvalidRequest of one that cannot be sent."""
         text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+        check_text("the request", text)
         if len(text) > self._limit or len(text.encode()) > self._limit:
             size = len(text.encode())
             message = f"the message has {size:,} bytes; the server takes {self._limit:,} at most"

@@ -5,13 +5,13 @@ Shared by the commands that talk to a server or to what is in this process. Open
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from radixchat.chat_cli.flag import option, options
+from radixchat.chat_cli.flag import Function, option, options
 from radixchat.chat_cli.server_address import shown_url
 from radixchat.server.protocol import ConfigError
 
@@ -22,7 +22,7 @@ _KEY = option(
 )
 
 
-def server_flags(url_help: str) -> Any:
+def server_flags(url_help: str) -> Callable[[Function], Function]:
     """Decorates a command with `--url` and `--key`."""
     return options(option("--url", metavar="URL", help=url_help), _KEY)
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.completions import conversations
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.conversation_source import ConversationSource
 from radixchat.chat_cli.sessions_read import chosen
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
+from radixchat.chat_cli.shell_completion import conversations
 from radixchat.server.heading import heading
 from radixchat.server.protocol import ConversationLocked, ConversationView, InvalidRequest
 

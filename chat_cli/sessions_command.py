@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import click
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.completions import files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.conversation_source import owner
@@ -22,6 +21,7 @@ from radixchat.chat_cli.engine_flags import database_flag
 from radixchat.chat_cli.sessions_change import delete, fork
 from radixchat.chat_cli.sessions_read import export, list_sessions, search, show
 from radixchat.chat_cli.sessions_run import principal_flag, run_on_file
+from radixchat.chat_cli.shell_completion import files
 from radixchat.server.protocol import InvalidRequest
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ Servers and chats may use them meanwhile. Conversations of a server's clients ar
 --principal, a key's name or the principal that `radixchat keys list` shows; without it they are
 your own. With --url they are those of a server, and of the key that is given.
 
-A conversation is meant by its id, or by how that begins: 4 characters or more.
+A conversation is meant by its id, of which 4 characters do, by its name, or by how that begins.
 """
 _SQLITE = b"SQLite format 3\0"
 

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from radixchat.chat_cli import exit_codes
-from radixchat.chat_cli.completions import conversations, files
 from radixchat.chat_cli.configured_command import ConfiguredCommand
-from radixchat.chat_cli.control_characters import neutral_line, neutralise
-from radixchat.chat_cli.conversation_source import ConversationSource, StoredConversations
+from radixchat.chat_cli.control_characters import neutral_line, safe_json, without_controls
+from radixchat.chat_cli.conversation_source import (
+    ConversationSource,
+    StoredConversations,
+    all_of,
+    find,
+)
 from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
+from radixchat.chat_cli.shell_completion import conversations, files
 from radixchat.chat_cli.table import show_rows
 from radixchat.server.heading import heading
 from radixchat.server.protocol import (
@@ -33,7 +38,6 @@ from radixchat.server.protocol import (
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams
 
-_PAGE = 100
 _COLUMNS = ("ID", "TURNS", "CHANGED", "TITLE")
 
 _json_flag = click.option("--json", "as_json", is_flag=True, help="A JSON object per line.")
@@ -47,7 +51,7 @@ def list_sessions(limit: int | None, as_json: bool, **values: Any) -> None:
     """List them, the last changed first."""
 
     async def work(source: ConversationSource, streams: Streams) -> int:
-        views = await _all_of(source, limit)
+        views = await all_of(source, limit)
         if as_json:
             for view in views:
                 _write_json(asdict(view))
@@ -85,7 +89,7 @@ def show(id: str | None, tree: bool, as_json: bool, **values: Any) -> None:  # n
             view = asdict(await source.conversation(conversation))
             _write_json({**view, "messages": [asdict(message) for message in messages]})
             return exit_codes.OK
-        _write(text, streams)
+        _write(text)
         if not messages:
             streams.notes.note(f"{conversation} has no message")
         return exit_codes.OK
@@ -152,14 +156,14 @@ def export(
 
     async def work(source: ConversationSource, streams: Streams) -> int:
         if everything:
-            which = [view.id for view in await _all_of(source)]
+            which = [view.id for view in await all_of(source)]
         else:
             which = await chosen(source, ids)
         end = "\n" if kind == "markdown" else ""
         if path is None:
             for conversation in which:
                 text = await source.export(conversation, kind)
-                _write(text.rstrip("\n") + "\n" + end, streams)
+                _write((safe_json(text) if kind == "json" else text).rstrip("\n") + "\n" + end)
             return exit_codes.OK
         if kind == "llm":
             assert isinstance(source, StoredConversations), "it is not asked of a server"
@@ -178,23 +182,13 @@ def export(
 
 
 async def chosen(source: ConversationSource, ids: Sequence[str]) -> list[str]:
-    """The full ids meant, each once; of none the last. Raises ConversationNotFound."""
+    """The full ids meant, each once; of none the last. Raises as `find` does."""
     if ids:
-        return list(dict.fromkeys([await source.resolve_conversation(id_) for id_ in ids]))
+        return list(dict.fromkeys([await find(source, id_) for id_ in ids]))
     latest = await source.latest_conversation()
     if latest is None:
         raise InvalidRequest("no conversation was used yet")
     return [latest]
-
-
-async def _all_of(source: ConversationSource, limit: int | None = None) -> list[ConversationView]:
-    views: list[ConversationView] = []
-    while True:
-        size = _PAGE if limit is None else min(_PAGE, limit - len(views))
-        page = await source.conversations(size, views[-1].id if views else None)
-        views += page
-        if len(page) < size or len(views) == limit:
-            return views
 
 
 def _row(view: ConversationView) -> tuple[str, ...]:
@@ -202,11 +196,10 @@ def _row(view: ConversationView) -> tuple[str, ...]:
     return (view.id, str(view.num_turns), day, neutral_line(heading(view.title, view.opening)))
 
 
-def _write(text: str, streams: Streams) -> None:
-    """As it is; on a terminal without control characters."""
-    # click would take escape sequences out of what is said when it goes to a file.
-    click.echo(neutralise(text) if streams.answers.is_terminal else text, nl=False, color=True)
+def _write(text: str) -> None:
+    """Without control characters: a pipe often ends at a terminal."""
+    click.echo(without_controls(text), nl=False)
 
 
 def _write_json(values: dict[str, Any]) -> None:
-    click.echo(json.dumps(values, ensure_ascii=False))
+    click.echo(safe_json(json.dumps(values, ensure_ascii=False)))

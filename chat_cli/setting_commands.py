@@ -6,6 +6,7 @@ from typing import assert_never
 
 from radixchat.chat_cli.answer_settings import AnswerSetting, answer_setting, answer_settings
 from radixchat.chat_cli.chat_state import ChatState
+from radixchat.chat_cli.client import ChangesModel
 from radixchat.chat_cli.commands import ChangeModel, SetOption, SettingCommand
 from radixchat.chat_cli.settings import DEFAULT_ANSWER
 from radixchat.server.protocol import ErrorInfo, InvalidRequest, ResponseOptions
@@ -24,13 +25,21 @@ class SettingCommands:
                 self._set(name, value)
             case ChangeModel(None):
                 client = self._state.client
-                context = f"{client.n_ctx:,} tokens"
+                context = f"{client.n_ctx:,} tokens" if client.n_ctx else "not known yet"
                 self._state.notes.table({"model": client.model_name, "context": context})
-            case ChangeModel():
-                raise InvalidRequest("this command is not there yet")
+            case ChangeModel(name):
+                assert name is not None
+                await self._change_model(name)
             case _:
                 assert_never(command)
         return None
+
+    async def _change_model(self, name: str) -> None:
+        client = self._state.client
+        if not isinstance(client, ChangesModel):
+            raise InvalidRequest(f"the server has one model, {client.model_name}")
+        await client.change_model(name)
+        self._state.notes.aside(f"model: {client.model_name}")
 
     def _set(self, name: str | None, value: str | None) -> None:
         if name is None:

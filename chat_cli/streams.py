@@ -14,6 +14,8 @@ from typing import TextIO
 
 from rich.console import Console
 
+from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.extract import CodeOutput
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.render import JsonOutput, Output, TextOutput
 
@@ -40,11 +42,25 @@ class Streams:
         """Whether the screen takes text only, by its TERM."""
         return self.answers.is_dumb_terminal or self.errors.is_dumb_terminal
 
+    @property
+    def exit_code(self) -> int:
+        """What the answers have earned that were not as they were asked for."""
+        return self.output.exit_code if isinstance(self.output, CodeOutput) else exit_codes.OK
+
     @classmethod
-    def of_this_process(cls, *, json: bool, ids: bool, verbatim: bool = False) -> Streams:
+    def of_this_process(
+        cls,
+        *,
+        json: bool,
+        ids: bool,
+        verbatim: bool = False,
+        raw: bool = False,
+        quiet: bool = False,
+        extract: bool = False,
+    ) -> Streams:
         """The streams as they are now; both consoles take what their encoding cannot say as `?`.
 
-        json, ids, verbatim: how the output shows answers.
+        json, ids, verbatim, raw, extract: how the output shows answers. quiet: of the notes.
         """
         stdout, stderr = _usable(sys.stdout), _usable(sys.stderr)
         if isinstance(stdout, io.TextIOWrapper):
@@ -53,8 +69,12 @@ class Streams:
         if isinstance(stderr, io.TextIOWrapper):
             stderr.reconfigure(errors="replace")
         answers, errors = _console(stdout), _console(stderr)
-        notes = Notes(errors)
-        text = TextOutput(answers, notes, verbatim=verbatim)
+        notes = Notes(errors, quiet=quiet)
+        output: Output = TextOutput(answers, notes, verbatim=verbatim, raw=raw)
+        if json:
+            output = JsonOutput(stdout, ids=ids)
+        elif extract:
+            output = CodeOutput(stdout, output, notes, raw=raw and not stdout.isatty())
         answers_on_screen = stdout.isatty() and not json
         screen = stdout if answers_on_screen else stderr if stderr.isatty() else None
         is_terminal = sys.stdin is not None and sys.stdin.isatty()
@@ -62,7 +82,7 @@ class Streams:
             answers=answers,
             errors=errors,
             notes=notes,
-            output=JsonOutput(stdout, ids=ids) if json else text,
+            output=output,
             screen=screen if is_terminal else None,
             answers_on_screen=answers_on_screen,
             has_input=sys.stdin is not None,

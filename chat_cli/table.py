@@ -16,8 +16,10 @@ def show_rows(names: Sequence[str], rows: Sequence[Sequence[str]], *, to_termina
         for row in rows:
             click.echo("\t".join(row).rstrip("\t"))
     elif rows:
+        from rich.cells import cell_len, set_cell_size  # `--help` does without
+
         shown = [names, *rows]
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+        widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
         for row in shown:
-            cells = [f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)]
+            cells = [set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)]
             click.echo("  ".join(cells).rstrip())

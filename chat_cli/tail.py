@@ -14,7 +14,10 @@ from radixchat.chat_cli.render import Output
 from radixchat.server.protocol import MessageView
 
 _MARKS: Mapping[str, str] = MappingProxyType(
-    {"interrupted": "this answer was interrupted", "error": "this answer failed"}
+    {
+        "interrupted": "this answer was interrupted; /continue goes on with it",
+        "error": "this answer failed; /regen asks again",
+    }
 )
 
 

@@ -6,8 +6,9 @@ fails never: an error leaves what was known before. Knows no terminal.
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, replace
+import contextlib
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from rich.cells import cell_len, set_cell_size
 
@@ -15,8 +16,6 @@ from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.server.protocol import RadixChatError
 
-PATIENCE_S = 2.0
-"""So long it is waited for a figure; a server that is lost is waited for elsewhere."""
 _GAUGE_CELLS = 8
 _MODEL_CELLS = 32
 _LEAST_MODEL_CELLS = 6
@@ -26,8 +25,8 @@ _LEAST_MODEL_CELLS = 6
 class Warmth:
     """Of the next turn of a conversation; None: it is not made yet.
 
-    tokens: what it has of the context, n_ctx; cached: how many of these are in the cache. None:
-    nobody could tell.
+    tokens: what it has of the context, n_ctx; cached: how many of these are in the cache. None, and
+    of the context 0: nobody could tell.
     """
 
     model: str
@@ -55,7 +54,7 @@ class Warmth:
 
     def _shortenings(self) -> list[tuple[str, str]]:
         """Context and warmth in words, the longest first."""
-        if self.tokens is None:
+        if self.tokens is None or not self.n_ctx:
             return [("", "")] * 2
         share = self.tokens / self.n_ctx
         percent = "<1%" if 0 < share < 0.01 else f"{share:.0%}"
@@ -85,19 +84,34 @@ class Warmth:
         return "partly" if self.cached else "cold"
 
 
+@runtime_checkable
+class MayBeLost(Protocol):
+    """A client that knows whether anybody would answer now."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its server is lost, as far as is known."""
+
+
 async def warmth(
     client: ChatClient, conversation: str | None, last: Warmth | None = None
 ) -> Warmth:
-    """How warm the conversation is now; where that cannot be told, `last`, if it is of this one."""
-    now = Warmth(client.model_name, client.n_ctx, conversation)
+    """How warm the conversation is now; where that cannot be told, `last`, if it is of this one.
+
+    Waits for a model that is being loaded. For a server that is lost whoever needs it waits: this
+    would tell of the loss once more, at every prompt.
+    """
+    tokens: int | None = None
+    cached: int | None = None
     if conversation is None:
-        return replace(now, tokens=0)
-    try:
-        async with asyncio.timeout(PATIENCE_S):
+        tokens = 0
+    elif not (isinstance(client, MayBeLost) and client.is_lost):
+        with contextlib.suppress(RadixChatError):
             report = await client.inspect(conversation=conversation)
-    except (RadixChatError, TimeoutError):
-        return last if last is not None and last.conversation == conversation else now
-    return replace(now, tokens=report.input_tokens, cached=report.cached_tokens)
+            tokens, cached = report.input_tokens, report.cached_tokens
+    if tokens is None and last is not None and last.conversation == conversation:
+        return last
+    return Warmth(client.model_name, client.n_ctx, conversation, tokens, cached)
 
 
 def _gauge(share: float) -> str:

@@ -153,6 +153,7 @@ class EngineThread:
             self._inbox.put(None)
             await asyncio.to_thread(self._thread.join)
             self._close(EngineStopped("the engine was stopped"))
+            await asyncio.wait({self._watcher})
 
     def _run(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from radixchat.engine.config import EngineConfig
 from radixchat.kernels import ops
@@ -17,3 +18,8 @@ def warm_up(config: EngineConfig, report: Callable[[str], None]) -> None:
     # Triton compiles what a batch needs.
     if config.arithmetic().device == "cpu":
         ops.warm_up(report)
+
+
+def compiled_folder() -> Path | None:
+    """Where all that a CPU needs is kept; None: the first run has still to compile some of it."""
+    return ops.compiled_folder()

@@ -107,13 +107,7 @@ def cache_folder() -> Path | None:
 
     It can be written to, or is complete.
     """
-    name = f"cpu-kernels-{_fingerprint()}"
-    places = [Path(__file__).resolve().parent / "__pycache__"]
-    with contextlib.suppress(RuntimeError):  # a user without a home
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        places.append(Path(home) / "radixchat")
-    for place in places:
-        folder = place / name
+    for folder in _folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError:
@@ -121,6 +115,21 @@ def cache_folder() -> Path | None:
         if os.access(folder, os.W_OK) or os.access(folder / COMPLETE, os.R_OK):
             return folder
     return None
+
+
+def complete_folder() -> Path | None:
+    """The folder, if it has every kernel; nothing is made."""
+    found = (folder for folder in _folders() if os.access(folder / COMPLETE, os.R_OK))
+    return next(found, None)
+
+
+def _folders() -> list[Path]:
+    """Where compiled kernels may be kept, the best place first."""
+    places = [Path(__file__).resolve().parent / "__pycache__"]
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        places.append(Path(home) / "radixchat")
+    return [place / f"cpu-kernels-{_fingerprint()}" for place in places]
 
 
 def _fingerprint() -> str:

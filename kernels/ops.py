@@ -26,7 +26,7 @@ from radixchat.kernels.reference import ROW_ALIGNMENT, paged_attention, rms_norm
 from radixchat.kernels.self_test import exact_here
 from radixchat.kernels.shared_prefix import shared_prefixes
 from radixchat.kernels.step_attention import StepAttention, TorchStepAttention
-from radixchat.kernels.warm_up import warm_up
+from radixchat.kernels.warm_up import compiled_folder, warm_up
 
 __all__ = [
     "ROW_ALIGNMENT",
@@ -40,6 +40,7 @@ __all__ = [
     "Ragged",
     "SharedPrefix",
     "StepAttention",
+    "compiled_folder",
     "decode_prefixes",
     "decode_stacks",
     "draw_tokens",

@@ -30,6 +30,13 @@ def warm_up(report: Callable[[str], None]) -> None:
     compile_once(None if folder is None else folder / cpu_jit.COMPLETE, report)
 
 
+def compiled_folder() -> Path | None:
+    """Where every kernel is kept; None: some are compiled yet. Compiles and makes nothing."""
+    from radixchat.kernels import cpu_jit
+
+    return cpu_jit.complete_folder()
+
+
 def compile_once(stamp: Path | None, report: Callable[[str], None]) -> None:
     """As warm_up; stamp: the file that says it has been done, None where nothing is kept.
 

@@ -182,6 +182,7 @@ class ChatHost:
             stack.callback(self.options.close)
             stack.push_async_callback(self.engine.stop)
             await self._cancel_all(SHUTDOWN if self.is_draining else "interrupted")
+        self._ended.clear()  # a process that goes on has a use for their memory
 
     async def database(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call it on the store's thread. Raises EngineStopped once that is closed."""

@@ -22,14 +22,12 @@ from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.warm_up import warm_up
 from radixchat.engine.weights import Checkpoint, inspect_checkpoint, load_checkpoint
 from radixchat.server.host import ChatHost
+from radixchat.server.local_principal import LOCAL_PRINCIPAL
 from radixchat.server.model_name import public_name
 from radixchat.server.option_reader import OptionReader
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.service import ChatService
 from radixchat.server.store_thread import StoreThread, open_store
-
-# For whom a service in a process of its own answers: whoever started it.
-LOCAL_PRINCIPAL = "local"
 
 _NO_MEMORY = ("allocate memory", "out of memory")
 

@@ -39,6 +39,24 @@ def pytest_configure() -> None:
 
 
 @pytest.fixture(scope="session")
+def compiled() -> None:
+    """What a machine's first run compiles for a minute: no test waits for it, or sees it told."""
+    from radixchat.engine.config import EngineConfig
+    from radixchat.engine.warm_up import warm_up
+
+    warm_up(EngineConfig(device="cpu"), lambda _: None)
+
+
+@pytest.fixture
+def unhurried() -> Iterator[None]:
+    """Every step takes 20 ms more: an answer of 300 tokens goes on for 6 s on any machine."""
+    from radixchat.tests.slow_steps import slowed  # not every test waits for the engine's imports
+
+    with slowed(0.02):
+        yield
+
+
+@pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of shared chats and templates, beside the checkout."""
     if not SHARED_DATA.is_dir():

@@ -49,11 +49,15 @@ ALLOWED: dict[str, set[str]] = {
         "prompt_toolkit",
         "click",
         "platformdirs",
+        "pyperclip",
         "markdown_it",
         "radixchat.server.event_reader",
+        "radixchat.server.heading",
         "radixchat.server.protocol",
         "radixchat.server.limits",
+        "radixchat.server.local_principal",
         "radixchat.server.message",
+        "radixchat.server.model_name",
         "radixchat.server.serve_settings",
         "radixchat.server.serving",
         "radixchat.server.view_reader",
@@ -71,7 +75,6 @@ ALLOWED_LAZILY = {
     "chat_cli": {
         "radixchat.server.conversation_reader",
         "radixchat.server.local",
-        "radixchat.server.model_name",
         "radixchat.server.serve",
         "radixchat.server.serve_check",
         "radixchat.server.key_file",
@@ -80,15 +83,27 @@ ALLOWED_LAZILY = {
         "radixchat.server.new_file",
         "radixchat.server.rows",
         "radixchat.server.store",
+        "radixchat.server.store_look",
         "radixchat.server.store_thread",
+        "radixchat.server.host",
+        "radixchat.server.service",
+        "radixchat.engine.cores",
+        "radixchat.engine.gpus",
         "radixchat.engine.model_store",
+        "radixchat.engine.trial",
+        "radixchat.engine.warm_up",
     },
 }
 # One thread owns every mutable thing; these modules are where threads and loops meet.
 ONLY_IN: dict[str, set[str]] = {
     "threading": {"engine/thread.py"},
     "queue": {"engine/thread.py"},
-    "concurrent": {"engine/grammar.py", "server/host.py", "server/store_thread.py"},
+    "concurrent": {
+        "engine/grammar.py",
+        "server/host.py",
+        "server/store_thread.py",
+        "chat_cli/loading_thread.py",
+    },
     "asyncio": {"engine/thread.py", "server", "chat_cli", "bench"},
 }
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}

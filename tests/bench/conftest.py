@@ -10,6 +10,11 @@ from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.tests.tiny_model import tiny_model_directory
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ready(compiled: None) -> None:
+    """Nothing is left to compile when a test begins to count its time."""
+
+
 @pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny random model, as `--model` takes it."""

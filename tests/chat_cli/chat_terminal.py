@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 
 import pexpect
@@ -18,6 +18,8 @@ from radixchat.tests.chat_cli.terminal_screen import TerminalScreen
 
 COMMAND = (sys.executable, "-c", "from radixchat.chat_cli.main import main; main()")
 STATUS = r"cached \d+/\d+"
+# A start takes seconds, and many times as long where others use the machine.
+PATIENCE_S = 60.0
 
 
 class ChatTerminal:
@@ -70,11 +72,19 @@ class ChatTerminal:
         self.screen.resize(columns, rows)
         self.process.setwinsize(rows, columns)
 
-    def wait_for(self, pattern: str, *, times: int = 1, seconds: float = 30) -> None:
+    def wait_for(self, pattern: str, *, times: int = 1, seconds: float = PATIENCE_S) -> None:
         """Read until the text matches `pattern` often enough; ^ and $ are those of a line."""
+        self.wait_until(
+            lambda: len(re.findall(pattern, self.text, re.MULTILINE)) >= times,
+            f"{pattern!r} x {times}",
+            seconds=seconds,
+        )
+
+    def wait_until(self, holds: Callable[[], bool], what: str, *, seconds: float = 30) -> None:
+        """Read until it holds."""
         deadline = time.monotonic() + seconds
-        while len(re.findall(pattern, self.text, re.MULTILINE)) < times:
-            assert time.monotonic() < deadline, f"no {pattern!r} x {times} in:\n{self.text}"
+        while not holds():
+            assert time.monotonic() < deadline, f"no {what} in:\n{self.text}"
             self._read()
 
     def answered(self, times: int) -> None:
@@ -82,7 +92,7 @@ class ChatTerminal:
         self.wait_for(STATUS, times=times)
         self.wait_for(r"> ?\Z")
 
-    def exit_code(self, seconds: float = 30) -> int:
+    def exit_code(self, seconds: float = PATIENCE_S) -> int:
         """Read until the process has ended; what it exited with."""
         deadline = time.monotonic() + seconds
         while self._read():

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from radixchat.engine.config import EngineConfig
-from radixchat.engine.warm_up import warm_up
 from radixchat.tests.tiny_model import endless_model_directory
 
 CONTEXT = 4096
@@ -16,12 +14,8 @@ CONTEXT = 4096
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of random weights that never ends an answer by itself.
-
-    What a machine's first run compiles is compiled, so that no test sees it told.
-    """
-    warm_up(EngineConfig(device="cpu"), lambda _: None)
+def tiny_model(compiled: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model of random weights that never ends an answer by itself."""
     return endless_model_directory(tmp_path_factory.mktemp("model") / "tiny", CONTEXT)
 
 

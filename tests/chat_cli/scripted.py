@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from radixchat.chat_cli.client import open_client
+from radixchat.chat_cli.command_line import parse
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.render import JsonOutput, TextOutput
-from radixchat.chat_cli.script import run_lines
+from radixchat.chat_cli.script import run_lines, run_question
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import MessageView, ResponseOptions
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
@@ -45,7 +46,29 @@ def run_script(
     answers: the stream that is standard output. after: seconds, and what to do that long after
     the first line has been handed out.
     """
-    answers = answers or Recording()
+
+    async def work(dialogue: Dialogue, interrupts: Interrupts) -> int:
+        if conversation is not None:
+            await dialogue.resume(conversation)
+        return await run_lines(dialogue, _each(lines, after), interrupts)
+
+    return _run(settings, work, answers or Recording())
+
+
+def run_one(settings: ChatSettings, question: str) -> Run:
+    """Run the words of a command line."""
+
+    async def work(dialogue: Dialogue, interrupts: Interrupts) -> int:
+        return await run_question(dialogue, parse(question), interrupts)
+
+    return _run(settings, work, Recording())
+
+
+def _run(
+    settings: ChatSettings,
+    work: Callable[[Dialogue, Interrupts], Awaitable[int]],
+    answers: Recording,
+) -> Run:
     speaker, errors = notes()
     output = (
         JsonOutput(answers, ids=settings.ids)
@@ -55,10 +78,7 @@ def run_script(
 
     async def run(interrupts: Interrupts) -> int:
         async with open_client(settings) as client:
-            dialogue = Dialogue(client, settings, output, speaker, interrupts)
-            if conversation is not None:
-                await dialogue.resume(conversation)
-            return await run_lines(dialogue, _each(lines, after), interrupts)
+            return await work(Dialogue(client, settings, output, speaker, interrupts), interrupts)
 
     with Interrupts(interrupt_leaves=True) as interrupts:
         code = asyncio.run(run(interrupts))

@@ -231,6 +231,96 @@ def test_taking_a_turn_back_once(local: LocalSettings) -> None:
     serve_sockets(body, local)
 
 
+@pytest.mark.parametrize("ask", ["create", "fork", "delete", "tip", "system", "title"])
+def test_changes_are_made_once(local: LocalSettings, ask: str) -> None:
+    """Wherever the connection is cut: one conversation more, one less, one other branch."""
+
+    async def asked(client: ChatClient, conversation: str, other: str, *, has_tree: bool) -> object:
+        match ask:
+            case "create":
+                return await client.create_conversation("be brief")
+            case "fork":
+                at = (await client.messages(conversation))[-1].id if has_tree else None
+                return (await client.fork_conversation(conversation, at=at, title="it")).id
+            case "delete":
+                await client.delete_conversation(other)
+                return None
+            case "tip":
+                return (await client.update_conversation(conversation, tip=other)).tip
+            case "system":
+                return (await client.update_conversation(conversation, system="be brief")).system
+            case _:
+                return (await client.update_conversation(conversation, title="it")).title
+
+    async def body(server: Server) -> None:
+        options = ResponseOptions(max_output_tokens=2)
+        async with client_of(server.url) as client:
+            for cut in (1, 2, 3, 4):
+                conversation = await client.create_conversation()
+                done = await read(client.send(conversation, "one", options))
+                before = {view.id for view in await client.conversations(limit=100)}
+                other = await client.create_conversation()
+                if ask == "tip":
+                    other = (await client.messages(conversation))[-1].id
+                    await read(client.edit(conversation, 1, "two", options))
+                cuts = iter([1000, cut])
+                async with (
+                    flapping_proxy(server.url, cuts) as proxy,
+                    client_of(proxy.url) as far,
+                ):
+                    for task in list(proxy.tasks):
+                        task.cancel()  # the next connection is cut in the middle
+                    result = await asked(far, conversation, other, has_tree=cut % 2 == 0)
+                now = await client.conversations(limit=100)
+                told = {view.id for view in now} - before
+                match ask:
+                    case "create" | "fork":
+                        assert told == {other, result}
+                    case "delete":
+                        assert told == set()
+                    case "tip":
+                        assert result == other == (await client.messages(conversation))[-1].id
+                    case "system":
+                        path = [m.text for m in await client.messages(conversation)]
+                        assert path == ["be brief", "one", done.output_text]
+                        roots = [m for m in await client.tree(conversation) if m.parent is None]
+                        assert len(roots) == 2, "the path before, and one copy"
+                    case _:
+                        assert (await client.conversation(conversation)).title == "it"
+
+    serve_sockets(body, local)
+
+
+def test_a_branch_that_somebody_has_gone_on_in(local: LocalSettings) -> None:
+    """A move whose reply is lost is not made again over what was said meanwhile elsewhere."""
+
+    async def body(server: Server) -> None:
+        options = ResponseOptions(max_output_tokens=2)
+        async with client_of(server.url) as near:
+            conversation = await near.create_conversation()
+            await read(near.send(conversation, "one", options))
+            first = (await near.messages(conversation))[-1].id
+            await read(near.edit(conversation, 1, "two", options))
+            lost = asyncio.Event()
+            # Hello, the conversation as it is, and what is lost: the reply to the move.
+            async with (
+                flapping_proxy(server.url, iter([3])) as proxy,
+                client_of(proxy.url, tell=lambda _: lost.set()) as far,
+            ):
+                target = proxy.target
+                moving = asyncio.create_task(far.update_conversation(conversation, tip=first))
+                await settled(lambda: proxy.num_cut == 1)
+                proxy.target = None
+                await lost.wait()
+                await read(near.send(conversation, "three", options))
+                proxy.target = target
+                await moving
+            users = [m.text for m in await near.messages(conversation) if m.role == "user"]
+            assert users == ["one", "three"]
+
+    serve_sockets(body, local)
+
+
 @pytest.mark.parametrize("text_first", [False, True])
 def test_a_server_that_is_replaced_in_the_middle(local: LocalSettings, text_first: bool) -> None:
     """Its answer, cut short, goes on with the next server, before the first token or after."""
@@ -244,6 +334,7 @@ def test_a_server_that_is_replaced_in_the_middle(local: LocalSettings, text_firs
         expected = await whole()
         async with contextlib.AsyncExitStack() as stack:
             first = contextlib.AsyncExitStack()
+            first.enter_context(slowed(0.02))
             server = await first.enter_async_context(open_server(local))
             proxy = await stack.enter_async_context(flapping_proxy(server.url, iter([])))
             client = await stack.enter_async_context(client_of(proxy.url, tell=told.append))
@@ -271,8 +362,7 @@ def test_a_server_that_is_replaced_in_the_middle(local: LocalSettings, text_firs
             assert "is lost" in told[0]
             assert "is back" in told[1]
 
-    with slowed(0.004):
-        asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_leaving_cancels(local: LocalSettings) -> None:
@@ -431,15 +521,22 @@ def test_to_stop_waiting(local: LocalSettings, asks_to_cancel: bool) -> None:
     A server that hears nothing of it until it is back is told first of all then.
     """
     patience = Backoff(first_s=0.01, most_s=60, patience_s=1000)
+    impatient = not asks_to_cancel
 
     async def body(server: Server) -> None:
+        nonlocal impatient
+
+        def tell(text: str) -> None:
+            if impatient and "is lost" in text:
+                asyncio.get_running_loop().call_soon(client.stop_waiting)
+
         async with (
             flapping_proxy(server.url, iter([])) as proxy,
-            client_of(proxy.url, backoff=patience) as client,
+            client_of(proxy.url, backoff=patience, tell=tell) as client,
         ):
             conversation = await client.create_conversation()
             target, proxy.target = proxy.target, None
-            events = client.send(conversation, "one", replace(LONG, max_output_tokens=2000))
+            events = client.send(conversation, "one", replace(LONG, max_output_tokens=3000))
             text, done = "", None
             async for event in events:
                 match event:
@@ -451,8 +548,6 @@ def test_to_stop_waiting(local: LocalSettings, asks_to_cancel: bool) -> None:
                             task.cancel()
                         if asks_to_cancel:
                             await client.cancel(event.response)
-                        else:
-                            asyncio.get_running_loop().call_later(0.5, client.stop_waiting)
                     case ResponseDone():
                         done = event
             assert done is not None
@@ -460,19 +555,19 @@ def test_to_stop_waiting(local: LocalSettings, asks_to_cancel: bool) -> None:
             assert done.output_text == text != ""
             assert done.error is not None
             assert "is lost" in done.error.message
-            asyncio.get_running_loop().call_later(0.2, client.stop_waiting)
+            impatient = True
             with pytest.raises(ServerUnreachable, match="stopped waiting"):
                 await client.messages(conversation)
-            asyncio.get_running_loop().call_later(0.2, client.stop_waiting)
             with pytest.raises(ServerUnreachable, match="stopped waiting"):
                 await read(client.send(conversation, "two", LONG))
             assert server.host.running
+            impatient = False
             proxy.target = target
             await client.messages(conversation)
             await settled(lambda: not server.host.running)
             assert (await client.messages(conversation))[-1].status == "interrupted"
 
-    with slowed(0.002):
+    with slowed(0.01):
         serve_sockets(body, local)
 
 

@@ -10,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from radixchat.chat_cli import run
 from radixchat.chat_cli.chat_command import chat, resolve
 from radixchat.chat_cli.config import flag_name
 from radixchat.chat_cli.engine_flags import DEVICES, EVICTION_POLICIES, KV_FORMATS, WEIGHTS
@@ -234,6 +235,24 @@ def test_usage_errors(arguments: list[str], complaint: str) -> None:
     assert result.exit_code == 2
     assert complaint in result.stderr
     assert not result.stdout
+
+
+@pytest.mark.parametrize("flags", [["--no-color"], []])
+def test_no_color_is_what_the_variable_is(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str]
+) -> None:
+    """Whoever draws finds NO_COLOR, as if the user had set it."""
+    monkeypatch.setenv("NO_COLOR", "")
+    found: list[str] = []
+
+    def note(settings: ChatSettings, question: str | None) -> int:
+        assert question == "why"
+        found.append(os.environ["NO_COLOR"])
+        return 0
+
+    monkeypatch.setattr(run, "run_chat", note)
+    assert CliRunner().invoke(cli, ["chat", *flags, "why"]).exit_code == 0
+    assert found == ["1" if flags else ""]
 
 
 def test_config_errors() -> None:

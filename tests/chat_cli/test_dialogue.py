@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from radixchat.chat_cli.client import ChatClient, open_client
+from radixchat.chat_cli.command_line import COMMANDS
 from radixchat.chat_cli.commands import (
     Edit,
     Misunderstood,
@@ -20,6 +21,7 @@ from radixchat.chat_cli.commands import (
     StartNew,
     Undo,
 )
+from radixchat.chat_cli.control_characters import without_controls
 from radixchat.chat_cli.dialogue import Dialogue
 from radixchat.chat_cli.engine_figures import figure
 from radixchat.chat_cli.interrupts import Interrupts
@@ -27,6 +29,8 @@ from radixchat.chat_cli.render import TextOutput
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import EngineOverloaded
 from radixchat.engine.request import Request
+from radixchat.server.protocol import ResponseFormat
+from radixchat.tests.chat_cli.chat_scene import ChatScene, in_chat
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.scripted import tiny_settings
 
@@ -218,3 +222,125 @@ def test_a_failure_after_acceptance_is_no_refusal(
     assert error.startswith("error: ")
     assert hint == "your message is kept; /regen asks for its answer again"
     assert "max tokens reached" in again
+
+
+class Picks:
+    """Somebody who always presses the same key; asked: the keys that there were."""
+
+    def __init__(self, key: str | None) -> None:
+        self.asked: list[str] = []
+        self._key = key
+
+    async def choose(self, question: str, keys: str) -> str | None:
+        self.asked.append(keys)
+        return self._key
+
+
+@pytest.mark.parametrize(("key", "index"), [("3", 2), (None, 0)])
+def test_one_of_several_answers_goes_on(
+    tiny_model: Path, tmp_path: Path, key: str | None, index: int
+) -> None:
+    """All are kept; the chosen one is the path's, and the last that /why and /copy know."""
+
+    async def work(scene: ChatScene) -> None:
+        scene.dialogue.chooser = somebody = Picks(key)
+        await scene.do("one")
+        shown = scene.answers.tell()
+        await scene.do("/regen 3")
+        assert somebody.asked == ["123"]
+        tree = await scene.client.tree(scene.conversation)
+        # The first has the seed of the answer that was there, and is the same message.
+        answers = [m for m in tree if m.role == "assistant"]
+        assert len(answers) == 3
+        for answer in answers:
+            assert without_controls(answer.text) in scene.answers.getvalue()[shown:]
+        assert scene.dialogue.state.known[-1].id == answers[index].id
+        last = scene.dialogue.state.last
+        assert last is not None
+        assert last.response in answers[index].responses
+        await scene.do("two")
+
+    in_chat(tiny_model, tmp_path, work, temperature=1.5, seed=1)
+
+
+def test_several_answers_to_nothing(tiny_model: Path, tmp_path: Path) -> None:
+    """Refused before the first message, and after it was taken back."""
+
+    async def work(scene: ChatScene) -> None:
+        assert "no turn yet" in await scene.refused("/regen 2")
+        await scene.do("one", "/undo")
+        assert "error: " in await scene.refused("/regen 2")
+        assert "error: " in await scene.refused("/regen")
+
+    in_chat(tiny_model, tmp_path, work)
+
+
+def test_an_answer_that_was_cut_short_goes_on(tiny_model: Path, tmp_path: Path) -> None:
+    """/continue shows the longer answer, from its beginning; the short one stays in the tree."""
+
+    async def work(scene: ChatScene) -> None:
+        assert "no turn yet" in await scene.refused("/continue")
+        await scene.do("one")
+        short, shown = scene.dialogue.state.known[-1], scene.answers.tell()
+        await scene.do("/continue")
+        longer = scene.dialogue.state.known[-1]
+        assert scene.answers.getvalue()[shown:] == without_controls(longer.text) + "\n"
+        assert longer.text.startswith(short.text)
+        assert len(longer.text) > len(short.text)
+        assert short.id in [m.id for m in await scene.client.tree(scene.conversation)]
+        assert await scene.texts() == ["one"]
+
+    in_chat(tiny_model, tmp_path, work)
+
+
+def test_a_complete_answer_does_not_go_on(tiny_model: Path, tmp_path: Path) -> None:
+    """/continue says that there is nothing to continue."""
+    whole = ResponseFormat("choice", '["yes"]')
+
+    async def work(scene: ChatScene) -> None:
+        await scene.do("one")
+        assert "complete" in await scene.refused("/continue")
+
+    in_chat(tiny_model, tmp_path, work, response_format=whole)
+
+
+def test_attachments_go_before_the_next_message(tiny_model: Path, tmp_path: Path) -> None:
+    """Once, and only with a message that was accepted."""
+
+    async def work(scene: ChatScene) -> None:
+        scene.dialogue.state.attachments += ["a file", "another"]
+        await scene.refused("x" * 1_000_000)
+        assert scene.dialogue.state.attachments == ["a file", "another"]
+        await scene.do("one", "two", "/regen")
+        assert await scene.texts() == ["a file\n\nanother\n\none", "two"]
+        assert scene.dialogue.state.attachments == []
+
+    in_chat(tiny_model, tmp_path, work)
+
+
+def test_a_refused_first_message_leaves_no_conversation(tiny_model: Path, tmp_path: Path) -> None:
+    """Nothing empty is listed, and the next message begins anew, with the same system message."""
+
+    async def work(scene: ChatScene) -> None:
+        await scene.do("/system be brief")
+        await scene.refused("x" * 1_000_000)
+        assert await scene.client.conversations() == []
+        assert scene.dialogue.state.made == []
+        await scene.do("one")
+        assert [m.text for m in scene.dialogue.state.known][:2] == ["be brief", "one"]
+
+    in_chat(tiny_model, tmp_path, work)
+
+
+def test_help_of_one_command(tiny_model: Path, tmp_path: Path) -> None:
+    """/help WORD shows that one, /help all of them."""
+
+    async def work(scene: ChatScene) -> None:
+        assert await scene.do("/help edit") == [
+            "/edit [N]  change your Nth message (the last without N), and answer it"
+        ]
+        everything = await scene.do("/help")
+        assert all(any(line.startswith(word) for line in everything) for word in COMMANDS)
+        assert "knows no command" in await scene.refused("/help nothing")
+
+    in_chat(tiny_model, tmp_path, work)

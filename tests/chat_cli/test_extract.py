@@ -14,12 +14,12 @@ from radixchat.tests.chat_cli.turns import turn
 CODE = "Here:\n\n```py\nprint(1)\n```\n\nOr:\n\n```py\nprint(2)\n```\n"
 
 
-def shown(done: ResponseDone, *, terminal: bool = False) -> tuple[str, str, int]:
+def shown(done: ResponseDone, *, raw: bool = False) -> tuple[str, str, int]:
     """Standard output, standard error and the exit code after one answer, in two deltas."""
-    stream = Recording(terminal=terminal)
+    stream = Recording()
     speaker, errors = notes()
     beside = TextOutput(console(stream), speaker)
-    output = CodeOutput(stream, beside, speaker, to_terminal=terminal)
+    output = CodeOutput(stream, beside, speaker, raw=raw)
     answer = output.begin()
     answer.feed(done.output_text[:9])
     answer.tick()
@@ -55,7 +55,14 @@ def test_a_failed_answer_has_one_error() -> None:
     assert said.count("error: ") == 1
 
 
-@pytest.mark.parametrize(("terminal", "expected"), [(True, "␛[2J\n"), (False, "\x1b[2J\n")])
-def test_control_characters(terminal: bool, expected: str) -> None:
-    """A terminal gets them as pictures, a file as they are."""
-    assert shown(turn(text="```\n\x1b[2J\n```"), terminal=terminal)[0] == expected
+@pytest.mark.parametrize(("raw", "expected"), [(False, "␛[2J\n"), (True, "\x1b[2J\n")])
+def test_control_characters(raw: bool, expected: str) -> None:
+    """As a plain answer has them: as pictures, or as they are."""
+    assert shown(turn(text="```\n\x1b[2J\n```"), raw=raw)[0] == expected
+
+
+def test_what_a_command_was_asked_for() -> None:
+    """It is no answer, and is shown as ever."""
+    stream, (speaker, _) = Recording(), notes()
+    CodeOutput(stream, TextOutput(console(stream), speaker), speaker).document("# A title")
+    assert stream.getvalue() == "# A title\n"

@@ -11,8 +11,8 @@ ROLES = {"s": "system", "u": "user", "a": "assistant"}
 
 
 def path(ids: str) -> list[MessageView]:
-    """Messages by their ids, whose first letters are the roles."""
-    return [MessageView(name, ROLES[name[0]], "text", "complete") for name in ids.split()]
+    """Messages by their ids, whose first letters are the roles; without their marks: the texts."""
+    return [MessageView(name, ROLES[name[0]], name.rstrip("'"), "complete") for name in ids.split()]
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,15 @@ def path(ids: str) -> list[MessageView]:
         ),
         ("u1 a1", "u1 a2", "the last message was answered elsewhere"),
         ("u1", "u1 a1", "the last message was answered elsewhere"),
+        ("s1 u1 a1", "s2 u1' a1'", "the system message was changed elsewhere"),
+        ("s1 u1 a1", "u1' a1'", "the system message was changed elsewhere"),
+        ("u1 a1", "s2 u1' a1'", "the system message was changed elsewhere"),
+        (
+            "s1 u1 a1 u2 a2",
+            "s2 u1' a1' u3 a3",
+            "the system message was changed elsewhere, 1 turn was taken back elsewhere, "
+            "1 turn was added elsewhere",
+        ),
     ],
 )
 def test_foreign_changes(known: str, now: str, told: str | None) -> None:

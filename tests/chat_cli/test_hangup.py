@@ -6,20 +6,23 @@ import time
 from pathlib import Path
 
 from radixchat.server.store import Store
-from radixchat.tests.chat_cli.chat_terminal import ChatTerminal
+from radixchat.tests.chat_cli.chat_terminal import PATIENCE_S, ChatTerminal
+from radixchat.tests.slow_steps import slow_command
 
 
 def test_a_terminal_closed_in_mid_answer(tiny_model: Path, tmp_path: Path) -> None:
     """Exit code 129, whatever write fails first; the partial answer is kept."""
     database = tmp_path / "chat.db"
-    flags = ("-m", str(tiny_model), "--db", str(database), "--threads", "1")
-    with ChatTerminal("chat", *flags, "--max-tokens", "3000") as chat:
+    flags = ("-m", str(tiny_model), "--db", str(database), "--threads", "1", "--no-speculation")
+    command = slow_command(0.004)  # 4,000 steps: more than 16 s
+    with ChatTerminal("chat", *flags, "--max-tokens", "4000", command=command) as chat:
         chat.wait_for("leaves")
         chat.enter("talk")
-        time.sleep(1.5)  # in the middle of the answer; nothing is read, as nobody would
+        chat.wait_for(r"> talk\n(?!loading )(?s:.)*\S\S\S")
+        time.sleep(1.5)  # nothing is read, as nobody would: the terminal takes no more
         chat.process.ptyproc.fileobj.close()
         chat.process.ptyproc.closed = True
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while chat.process.isalive():
             assert time.monotonic() < deadline
             time.sleep(0.05)

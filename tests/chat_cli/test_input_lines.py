@@ -69,12 +69,12 @@ def test_a_line_comes_when_it_is_written() -> None:
         found = []
         for text in (b"one\ntw", b"o\n"):
             os.write(writing, text)
-            found.append(await asyncio.wait_for(anext(lines), 5))
+            found.append(await asyncio.wait_for(anext(lines), 30))
         waiting = asyncio.ensure_future(anext(lines, "end"))
         await asyncio.sleep(0.01)
         assert not waiting.done()
         os.close(writing)
-        return [*found, await asyncio.wait_for(waiting, 5)]
+        return [*found, await asyncio.wait_for(waiting, 30)]
 
     try:
         assert asyncio.run(converse()) == ["one", "two", "end"]

@@ -158,6 +158,6 @@ def test_what_hangs_is_left(hurry: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (143, "restored\n", "")

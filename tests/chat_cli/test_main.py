@@ -15,7 +15,9 @@ from click.testing import CliRunner
 
 from radixchat.chat_cli.exit_codes import BROKEN_PIPE, ERROR, MEANINGS
 from radixchat.chat_cli.main import cli
+from radixchat.server.store import Store
 from radixchat.tests.chat_cli.chat_terminal import COMMAND
+from radixchat.tests.server.turns import ME, say
 from radixchat.tests.tiny_neox import tiny_neox_directory
 
 
@@ -63,20 +65,51 @@ def test_help_lists_commands_and_exit_codes() -> None:
     assert all(f"{code:>3}  {meaning}" in result.output for code, meaning in MEANINGS.items())
 
 
-def test_help_is_light() -> None:
-    """`--help` and `--version` import nothing that takes long."""
+def imported_by(*command_lines: tuple[str, ...]) -> set[str]:
+    """The top-level names that a process has imported when it has run all of them."""
     script = (
         "import sys\nfrom radixchat.chat_cli.main import cli\n"
-        "for arguments in (['--help'], ['chat', '-h'], ['bench', '-h'], ['--version']):\n"
-        "    cli.main(arguments, standalone_mode=False)\n"
-        "heavy = {'torch', 'transformers', 'numpy', 'prompt_toolkit', 'rich', 'asyncio'}\n"
-        "sys.exit(', '.join(heavy & set(sys.modules)) or 0)\n"
+        f"for arguments in {[list(line) for line in command_lines]}:\n"
+        "    try:\n        cli.main(arguments, standalone_mode=False)\n"
+        "    except SystemExit as left:\n        assert not left.code, (arguments, left.code)\n"
+        "print('\\n' + ' '.join({name.partition('.')[0] for name in sys.modules}))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert version("radixchat") in done.stdout
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_help_is_light() -> None:
+    """`--help` and `--version`, of every command, import nothing that takes long."""
+    commands = [(), *((name,) for name in cli.commands), ("sessions", "list"), ("sessions", "show")]
+    found = imported_by(*((*command, "--help") for command in commands), ("--version",))
+    heavy = {"torch", "transformers", "numba", "numpy", "prompt_toolkit", "rich", "asyncio"}
+    assert found & (heavy | {"sqlite_utils", "starlette", "websockets", "pydantic"}) == set()
+
+
+def test_sessions_are_light(tmp_path: Path) -> None:
+    """What only looks at a database loads no model, no server and no prompt."""
+    database = tmp_path / "s.db"
+    with Store(database) as store:
+        say(store, store.create_conversation(principal=ME))
+    here = ("-d", str(database))
+    found = imported_by(
+        ("sessions", "list", *here),
+        ("sessions", "show", *here),
+        ("sessions", "show", "--tree", *here),
+        ("sessions", "search", "hello", *here),
+        ("sessions", "export", *here),
+        ("sessions", "fork", *here),
+        ("paths",),
+        ("completion", "zsh"),
+        ("--version",),
+    )
+    heavy = {"torch", "transformers", "tokenizers", "numba", "llvmlite", "triton", "jinja2"}
+    heavy |= {"prompt_toolkit", "starlette", "uvicorn", "websockets", "pydantic"}
+    assert found & heavy == set()
 
 
 def test_no_command() -> None:

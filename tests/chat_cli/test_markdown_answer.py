@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from radixchat.chat_cli.markdown_answer import REDRAW_SECONDS, MarkdownAnswer
+from radixchat.chat_cli.markdown_answer import CREDIT_SECONDS, REDRAW_SECONDS, MarkdownAnswer
 from radixchat.tests.chat_cli.terminal_screen import TerminalScreen
 
 HEIGHT = 10
@@ -75,8 +76,10 @@ class Window:
             height=height,
             color_system="standard",
         )
-        self.now = 0.0
-        self.answer = MarkdownAnswer(self.console, live=live, clock=lambda: self.now)
+        self.now = self.work = 0.0
+        self.answer = MarkdownAnswer(
+            self.console, live=live, clock=lambda: self.now, work=lambda: self.work
+        )
 
     def feed(self, delta: str) -> None:
         self.now += REDRAW_SECONDS
@@ -153,15 +156,43 @@ def test_waiting_is_shown_and_vanishes() -> None:
 def test_a_block_taller_than_the_screen() -> None:
     """Its end is in view while it grows; once finished it is whole, below what was there."""
     window = Window(40)
-    window.feed("Before.\n\n```\n")
+    window.feed("Before.\n\n")
     for number in range(50):
-        window.feed(f"line {number}\n")
-        assert f"line {number}" in window.screen.lines
+        window.feed(f"> line {number}\n")
+        assert f"▌ line {number}" in window.screen.lines
         assert len(window.screen.lines) <= HEIGHT + 2
-    window.feed("```\n")
     lines = window.close()
-    assert lines[:3] == ["Before.", "", "```"]
-    assert lines[3:-1] == [f"line {number}" for number in range(50)]
+    assert lines[:2] == ["Before.", ""]
+    assert lines[2:] == [f"▌ line {number}" for number in range(50)]
+
+
+LONG: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "fence": ("```python\n", "x{0} = {0}\n"),
+        "list": ("", "- item {0}\n"),
+        "ordered list": ("", "1. item {0}\n"),
+        "lines": ("", "line {0}\n"),
+        "paragraph": ("", "word{0} **bold {0}** `code {0}` and "),
+        "reasoning": ("<think>\n", "thought {0}\n"),
+        "one thought": ("<think>", "thought {0} and "),
+    }
+)
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_what_has_left_the_screen_is_in_the_scrollback(kind: str) -> None:
+    """A long block can be scrolled back in while it grows: nearly all of it is final."""
+    opening, unit = LONG[kind]
+    window = Window(40)
+    window.feed(opening)
+    for number in range(0, 120, 4):
+        window.feed("".join(unit.format(number + i) for i in range(4)))
+    shown = window.screen.lines
+    lines = window.close()
+    assert lines == streamed([opening + "".join(map(unit.format, range(120)))], 40)
+    assert len(lines) > 4 * HEIGHT
+    assert len(shown) > len(lines) - HEIGHT
+    assert shown[:-HEIGHT] == lines[: len(shown) - HEIGHT]
 
 
 @pytest.mark.parametrize("after", [12, 20, 60])
@@ -189,31 +220,33 @@ def test_resize(after: int, at: int) -> None:
     assert positions == sorted(positions)
 
 
-def test_redraws_are_bounded() -> None:
-    """When drawing takes long, it is done rarely: a twentieth of the time; the end is shown."""
+@pytest.mark.parametrize(("work", "writing", "share"), [(0.02, 0.0, 25), (0.0, 0.05, 4)])
+def test_redraws_are_bounded(work: float, writing: float, share: int) -> None:
+    """Drawing that costs much is rare, as is writing to a slow terminal; the end is shown."""
     window = Window(40)
-    drawing = 0.01
-    slow = _SlowFile(window, drawing)
+    slow = _SlowFile(window, work, writing)
     window.console.file = slow
     for number in range(2000):
         window.now += 0.001
         window.answer.feed(f"word{number} ")
-    assert 2.0 < window.now < 2.15
-    assert 5 <= slow.writes <= 2 + window.now / (20 * drawing)
+    assert window.now > 1.9
+    assert 5 <= slow.writes <= 2 + (window.now + CREDIT_SECONDS) / (share * (work + writing))
     window.answer.close()
     assert "word1999" in slow.getvalue()
 
 
 class _SlowFile(io.StringIO):
-    """Takes a while for each write, on the window's clock."""
+    """Takes so many seconds for each write, of the window's CPU and of its time."""
 
-    def __init__(self, window: Window, seconds: float) -> None:
+    def __init__(self, window: Window, work: float, writing: float) -> None:
         super().__init__()
         self.writes = 0
         self._window = window
-        self._seconds = seconds
+        self._work, self._writing = work, writing
 
     def write(self, text: str) -> int:
-        self.writes += 1
-        self._window.now += self._seconds
+        if text:
+            self.writes += 1
+            self._window.work += self._work
+            self._window.now += self._writing
         return super().write(text)

@@ -19,12 +19,10 @@ def renderer(width: int = 40) -> MarkdownRenderer:
 
 
 def rendered(text: str, width: int = 40) -> str:
-    """The blocks' text, a blank line between them."""
+    """The document's text."""
     markdown = renderer(width)
-    return "\n\n".join(
-        "\n".join("".join(segment.text for segment in line) for line in markdown.lines(block))
-        for block in markdown.blocks(text)
-    )
+    rows = markdown.rows(markdown.blocks(text), follows=False)
+    return "\n".join("".join(segment.text for segment in row) for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def test_code_is_highlighted_and_not_padded() -> None:
 def test_first_lines() -> None:
     """A block knows the line of the text where it starts."""
     blocks = renderer().blocks("a\n\n- b\n- c\n\n```\nd\n```\ne\n")
-    assert [block.first_line for block in blocks] == [0, 2, 5, 8]
+    assert [block.first_line for block in blocks] == [0, 2, 3, 5, 8]
 
 
 @pytest.mark.parametrize("text", ["a&#13;b", "a&#27;[2Jb", "&#155;", "[x](http://a\x1b[2J)"])

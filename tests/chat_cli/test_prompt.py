@@ -86,7 +86,7 @@ def test_keys_after_an_entry(tmp_path: Path, *, drops: bool) -> None:
             prompt.drop_keys()
             assert not prompt.has_keys
             pipe.send_text("third\r")
-        return await asyncio.wait_for(prompt.read("> ", ""), 5)
+        return await asyncio.wait_for(prompt.read("> ", ""), 30)
 
     with create_pipe_input() as pipe:
         assert asyncio.run(twice(pipe)) == ("third" if drops else "second")
@@ -100,9 +100,11 @@ def test_history_across_runs(tmp_path: Path) -> None:
     async def up(pipe: PipeInput) -> str:
         prompt = _prompt(pipe, tmp_path)
         reading = asyncio.ensure_future(prompt.read("> ", ""))
-        await asyncio.sleep(0.1)  # the entries are loaded by a task of the prompt
+        buffer = prompt._session.default_buffer
+        while len(buffer._working_lines) < 3:  # noqa: ASYNC110 - the task that loads tells nobody
+            await asyncio.sleep(0.005)
         pipe.send_text("\x1b[A\x1b[A\x1b[A\r")
-        return await asyncio.wait_for(reading, 5)
+        return await asyncio.wait_for(reading, 30)
 
     with create_pipe_input() as pipe:
         assert asyncio.run(up(pipe)) == "first"
@@ -120,7 +122,7 @@ def test_a_signal_wakes_the_prompt(
         screen = Recording(terminal=True)
         prompt = Prompt(screen, tmp_path / "history", notes()[0], interrupts, dumb=dumb, keys=pipe)
         asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGTERM)
-        await asyncio.wait_for(prompt.read("> ", ""), 5)
+        await asyncio.wait_for(prompt.read("> ", ""), 30)
 
     with (
         create_pipe_input() as pipe,

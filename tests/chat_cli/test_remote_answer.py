@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -108,6 +109,69 @@ def test_a_snapshot_brings_the_rest() -> None:
     values += take(answer, [snapshot])
     assert text_of(values) == TEXT
     assert answer.place == 50
+
+
+def deltas(text: str, *cuts: int) -> list[dict[str, Any]]:
+    """The events of a text that is cut there, up to its last delta."""
+    encoder = Encoder(None, True, "m")
+    events = encoder.events(CREATED)
+    for start, end in pairwise((0, *cuts, len(text))):
+        events += encoder.events(
+            OutputTextDelta("resp_1", text[start:end], 4 + end, 4 + start, start)
+        )
+    return events
+
+
+def ending(text: str, status: str, reason: str | None) -> list[dict[str, Any]]:
+    done = replace(END, output_text=text, status=status, reason=reason, sequence=5 + len(text))
+    encoder = Encoder(None, True, "m", after=4 + len(text))
+    encoder.events(CREATED)
+    return encoder.events(done)
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole"),
+    [
+        ("a caf\ufffd", "a café au lait"),
+        ("so far. #", "so far. "),
+        ("so far. ##\ufffd", "so far. "),
+    ],
+)
+def test_what_a_server_that_leaves_takes_back(cut: str, whole: str) -> None:
+    """Half of a character, or of a stop text, is handed on only where the answer keeps it."""
+    first, second = ending(cut, "incomplete", "server_shutdown"), ending(whole, "completed", None)
+    answer = RemoteAnswer(("###",))
+    values = take(answer, deltas(cut, 3) + first)
+    assert whole.startswith(text_of(values))
+    assert not answer.ended
+    assert answer.partial is not None
+    answer.read_again()
+    values += take(answer, deltas(whole) + second)
+    assert text_of(values) == whole
+    end = values[-1]
+    assert isinstance(end, ResponseDone)
+    assert end.output_text == whole
+
+    for gives_up in (True, False):
+        answer = RemoteAnswer(("###",))
+        answer.goes_on = gives_up
+        values = take(answer, deltas(cut, 3) + first)
+        if gives_up:
+            values += answer.cut_short(ServerUnreachable("gone"), "interrupted")
+        done = values[-1]
+        assert isinstance(done, ResponseDone)
+        assert text_of(values) == done.output_text == cut
+        assert (done.error is not None) == gives_up
+
+
+def test_what_may_be_taken_back_waits_for_one_more_delta() -> None:
+    """It is handed on with what follows; nothing but the beginning of a stop text waits."""
+    answer = RemoteAnswer(("\n\nUser:", "END"))
+    handed = [
+        text_of(take(answer, [event]))
+        for event in deltas("one\n\nUsually \ufffd EN", 4, 5, 9, 13, 14)
+    ]
+    assert [text for text in handed if text] == ["one", "\n\nUsua", "lly ", "\ufffd "]
 
 
 @pytest.mark.parametrize("kind", ["delta", "snapshot", "end"])

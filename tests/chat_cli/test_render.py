@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from radixchat.chat_cli.control_characters import without_controls
 from radixchat.chat_cli.markdown_answer import MarkdownAnswer
 from radixchat.chat_cli.render import Answer, JsonOutput, PlainAnswer, TextOutput
 from radixchat.chat_cli.turn import failed
@@ -31,14 +32,28 @@ def written(stream: Recording) -> str:
 
 
 def test_pipe() -> None:
-    """A pipe gets exactly the model's text and a newline, each delta at once."""
+    """A pipe gets the text as it comes and a newline, without control characters."""
     stream = Recording()
     answer = begin(stream)
     answer.feed("one")
     assert stream.getvalue() == "one"
     answer.close()
     assert stream.getvalue() == "one\n"
-    assert written(Recording()) == "".join(HOSTILE) + "\n"
+    assert written(Recording()) == "# T\n␛]52;c;eA==␇ab\ufffd2J &amp;\n\n"
+
+
+def test_raw() -> None:
+    """Asked for, a pipe gets exactly the model's text; a terminal never gets its escapes."""
+    for terminal in (False, True):
+        stream = Recording(terminal=terminal)
+        output = TextOutput(console(stream), notes()[0], raw=True)
+        answer = output.begin()
+        for delta in HOSTILE:
+            answer.feed(delta)
+        answer.close()
+        output.document("\x1b[2J")
+        text = "".join(HOSTILE) + "\n\x1b[2J\n"
+        assert stream.getvalue() == (without_controls(text) if terminal else text)
 
 
 def test_dumb_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,10 +73,11 @@ def test_terminal() -> None:
 
 @pytest.mark.parametrize("color", ["", "1"])
 def test_data_is_shown_as_it_is(monkeypatch: pytest.MonkeyPatch, color: str) -> None:
-    """Data loses no character to Markdown: a terminal gets it less its controls, a pipe whole."""
-    text = '{\n  "a": "*a* __b__ <br>"\n}\x1b'
+    """Data loses no character to Markdown, on a terminal and on a pipe; controls are no data."""
+    text = '{\n  "a": "*a* __b__ <br> \u2028"\n}\x1b'
+    shown = text.replace("\x1b", "␛")
     monkeypatch.setenv("FORCE_COLOR", color)
-    for terminal, shown in ((True, text.replace("\x1b", "␛")), (False, text)):
+    for terminal in (True, False):
         stream = Recording(terminal=terminal)
         answer = TextOutput(console(stream), notes()[0], verbatim=True).begin()
         answer.feed(text[:5])
@@ -108,7 +124,7 @@ def test_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_plain_answer_without_text() -> None:
     """An empty answer is an empty line: answers can be counted."""
     stream = Recording()
-    PlainAnswer(stream, to_terminal=False).close()
+    PlainAnswer(stream).close()
     assert stream.getvalue() == "\n"
 
 
@@ -139,6 +155,15 @@ def test_json() -> None:
     (line,) = stream.getvalue().splitlines()
     assert "Grüß Gott 👋" in line
     assert json.loads(line) == turn().to_turn()
+
+
+def test_json_has_no_control_characters() -> None:
+    """What JSON allows and a terminal obeys is escaped; a reader gets the model's text."""
+    stream = Recording()
+    text = "\x1b]52;c;eA==\x07\x9b2J\x7f\u2028"
+    JsonOutput(stream, ids=False).conclude(replace(turn(), output_text=text))
+    assert stream.getvalue().rstrip("\n").isprintable()
+    assert json.loads(stream.getvalue())["output_text"] == text
 
 
 def test_json_answer() -> None:

@@ -13,11 +13,14 @@ import pytest
 
 from radixchat.tests.chat_cli.chat_terminal import COMMAND, ChatTerminal
 from radixchat.tests.chat_cli.scripted import messages_of, tiny_settings
+from radixchat.tests.slow_steps import slow_command
 
 BRIEF = ("--temperature", "0", "--max-tokens", "12", "--threads", "1")
 SHELL_COMMAND = shlex.join(COMMAND)
 MARKS = "*a* __b__ 1*2*3 <br> # x"
-LONG = ("--temperature", "0", "--threads", "1")
+# An answer that goes on for two minutes on any machine: its 4,000 tokens are a step each.
+ENDLESSLY = slow_command(0.03)
+LONG = ("--temperature", "0", "--max-tokens", "4000", "--threads", "1", "--no-speculation")
 
 
 @pytest.fixture
@@ -85,10 +88,10 @@ def test_an_answer_of_a_form_is_shown_as_it_is(model: Path) -> None:
 
 def test_stopping_and_continuing(model: Path) -> None:
     """Ctrl-C stops the answer and forgets the keys before it; a second Ctrl-C leaves."""
-    with ChatTerminal("chat", *LONG) as chat:
+    with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
-        chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+        chat.wait_for(r"> first\n(?!loading )(?s:.)*\S\S\S")
         chat.type("blind\rlines\r/new\r\x03")
         chat.wait_for("stopped by you")
         chat.wait_for(r"^> ?\Z")
@@ -168,11 +171,11 @@ def user_messages(model: Path, folder: Path) -> list[str]:
 @pytest.mark.slow
 def test_continuing(model: Path) -> None:
     """-c shows the last message and its interrupted answer, marked, and goes on from there."""
-    with ChatTerminal("chat", *LONG) as chat:
+    with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
         chat.wait_for(r"^> ?\Z")
         for times, text in enumerate(("first", "two\\\rlines"), start=1):
             chat.enter(text)
-            chat.wait_for(r"(first|  lines)\n(?s:.)*\S\S\S", times=1)
+            chat.wait_for(r"(first|  lines)\n(?!loading )(?s:.)*\S\S\S", times=1)
             chat.type("\x03")
             chat.wait_for("stopped by you", times=times)
             chat.wait_for(r"^> ?\Z")
@@ -194,11 +197,10 @@ def test_continuing(model: Path) -> None:
 def test_signals_during_an_answer(model: Path) -> None:
     """SIGTERM and a closed terminal stop the answer, keep it, and leave without a traceback."""
     for number, code in ((signal.SIGTERM, 143), (signal.SIGHUP, 129)):
-        # Guessed tokens would be the whole answer before the signal comes.
-        with ChatTerminal("chat", *LONG, "--no-speculation") as chat:
+        with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
             chat.wait_for(r"^> ?\Z")
             chat.enter("first")
-            chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+            chat.wait_for(r"> first\n(?!loading )(?s:.)*\S\S\S")
             chat.process.kill(number)
             assert chat.exit_code() == code
             assert f"stopped by {number.name}" in chat.text
@@ -220,13 +222,13 @@ def test_dumb_terminal(model: Path) -> None:
 @pytest.mark.slow
 def test_narrow_window_resized(model: Path) -> None:
     """At 20 columns, then wider, in the middle of an answer: one status line, one prompt."""
-    # Rows for the longest answer: thousands of tokens may come before Ctrl-C is seen.
-    with ChatTerminal("chat", *LONG, "--no-speculation", columns=20, rows=1000) as chat:
+    # Rows for all that comes before Ctrl-C is heard: what leaves the screen stays as a copy.
+    with ChatTerminal("chat", *LONG, command=ENDLESSLY, columns=20, rows=1000) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
-        chat.wait_for(r"> first\n(?s:.)*\S\S\S")
+        chat.wait_for(r"> first\n(?!loading )(?s:.)*\S\S\S")
         chat.resize(60, 1000)
-        chat.wait_for(r"> first\n(?s:.)*\S{30}")
+        chat.wait_for(r"> first\n(?!loading )(?s:.)*\S{30}")
         chat.resize(20, 1000)
         chat.type("\x03")
         chat.wait_for(r"stopped\s+by\s+you")
@@ -329,7 +331,7 @@ def test_leaving_in_the_middle_of_a_long_prompt(default_model: Path) -> None:
     with ChatTerminal("chat", "-m", str(default_model)) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.type("\x1b[200~" + "word salad and more " * 1500 + "\x1b[201~")
-        chat.wait_for(r"more ?\Z")
+        chat.wait_for("pasted 30,000 characters")
         chat.enter("")
         chat.wait_for("^…$")
         chat.type("\x03")

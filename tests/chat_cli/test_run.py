@@ -14,6 +14,7 @@ from radixchat.chat_cli.run import run_chat
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.tests.chat_cli.chat_terminal import COMMAND
 from radixchat.tests.chat_cli.scripted import messages_of, tiny_settings
+from radixchat.tests.slow_steps import slow_command
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_unusable_database(settings: ChatSettings, capsys: pytest.CaptureFixture
 def test_the_reader_goes_away(tiny_model: Path) -> None:
     """`| head -c 1`: the process ends with 141, quietly, without finishing its long answers."""
     process = subprocess.Popen(
-        [*COMMAND, "chat", "-m", str(tiny_model), "--threads", "1"],
+        [*slow_command(0.02), "chat", "-m", str(tiny_model), "--threads", "1"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -150,7 +151,7 @@ def test_the_reader_goes_away(tiny_model: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(30) == 141
+    assert process.wait(60) == 141
 
 
 @pytest.mark.slow

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from radixchat.chat_cli import script
 from radixchat.engine.engine import Engine
 from radixchat.engine.request import TokenEvent
-from radixchat.tests.chat_cli.scripted import Run, messages_of, run_script, tiny_settings
+from radixchat.server.protocol import InvalidRequest
+from radixchat.tests.chat_cli.scripted import (
+    Run,
+    messages_of,
+    run_one,
+    run_script,
+    tiny_settings,
+)
 
 
 @pytest.fixture
@@ -107,6 +117,10 @@ def test_slashes(tiny_model: Path, database: Path) -> None:
         (["/edit"], "/edit N TEXT"),
         (["/edit 1 text"], "no turn yet"),
         (["/regen"], "no turn yet"),
+        (["/regen 3"], "no turn yet"),
+        (["/continue"], "no turn yet"),
+        (["/paste"], "/paste puts the clipboard into an input line"),
+        (["/clear"], "/clear clears a screen"),
     ],
 )
 def test_refused(tiny_model: Path, database: Path, lines: list[str], complaint: str) -> None:
@@ -141,6 +155,48 @@ def test_stats_and_help(tiny_model: Path, database: Path) -> None:
     assert len(run.turns) == 1
     assert "/edit [N]" in run.stderr
     assert "cached tokens" in run.stderr
+
+
+def test_several_lines_are_one_message(tiny_model: Path, database: Path) -> None:
+    """/multi begins and ends a message, in which nothing is a command; the last needs no end."""
+    settings = tiny_settings(tiny_model, database)
+    lines = ("/multi", "a", "", "  /undo", "b\t", "/multi", "one", "/multi", "", "/multi")
+    run = run_script(settings, *lines, "/multi", "/exit", "c")
+    assert (len(run.turns), run.code, run.stderr) == (3, 0, "")
+    users = [m.text for m in messages_of(settings) if m.role == "user"]
+    assert users == ["a\n\n  /undo\nb\t", "one", "/exit\nc"]
+
+
+def test_a_message_of_lines_without_end(
+    tiny_model: Path, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before it fills the memory."""
+    monkeypatch.setattr(script, "MAX_BYTES", 100)
+    with pytest.raises(InvalidRequest, match="a message of several lines has more than"):
+        run_script(tiny_settings(tiny_model, database), "/multi", *["x" * 9] * 11)
+
+
+def test_a_signal_in_a_message_of_lines(tiny_model: Path, database: Path) -> None:
+    """Half a message is not sent."""
+    settings = tiny_settings(tiny_model, database)
+
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    run = run_script(settings, "/multi", "half", after=(0.0, interrupt))
+    assert (run.stdout, run.code) == ("", 130)
+
+
+def test_one_question(tiny_model: Path, database: Path) -> None:
+    """What wants more lines, or an input line, is refused where there is one question."""
+    settings = tiny_settings(tiny_model, database)
+    for line, said in (("/multi", "/multi is for lines"), ("/edit 1", "/edit N TEXT")):
+        run = run_one(settings, line)
+        [refused] = run.turns
+        assert said in refused["error"]["message"]
+        assert run.code == 1
+    assert run_one(settings, "/exit").code == 0
+    assert len(run_one(settings, "one").turns) == 1
 
 
 def test_too_long(tiny_model: Path, database: Path) -> None:

@@ -101,7 +101,7 @@ def test_show(database: Path) -> None:
     assert sessions(database, "show").stdout == "[user]\nAnd ham?\n\n[assistant]\nLonger.\n"
     shown = sessions(database, "show", eggs[:-2])
     assert shown.stdout.startswith("[system]\nCook.\n\n[user]\nHow long?\n\n[assistant]\n")
-    assert shown.stdout.endswith("Yes\x1b[31m really.\n")  # as it is: this is no terminal
+    assert shown.stdout.endswith("Yes␛[31m really.\n")
     document = json.loads(sessions(database, "show", eggs, "--json").stdout)
     assert (document["id"], document["system"]) == (eggs, "Cook.")
     assert [m["role"] for m in document["messages"]] == ["system"] + ["user", "assistant"] * 2
@@ -137,6 +137,20 @@ def test_show_the_tree(database: Path) -> None:
         line.split()[0] for line in lines if " * " in line
     ]
     assert tree[0]["parent"] is None
+
+
+def test_names(database: Path) -> None:
+    """A conversation is meant by its name too: the whole one first, then how it begins."""
+    ham, eggs = ids(database)
+    for name in ("Ham", "ham", "H"):
+        assert "Longer." in sessions(database, "show", name).stdout
+    (fork,) = sessions(database, "fork", "Ham", "--name", "Hammer").stdout.split()
+    assert json.loads(sessions(database, "show", "Ham", "--json").stdout)["id"] == ham
+    ambiguous = sessions(database, "show", "h")
+    assert (ambiguous.exit_code, ambiguous.stdout) == (1, "")
+    assert f'"Ham" ({ham[:17]}, 1 turn)' in ambiguous.stderr
+    assert sessions(database, "delete", "Hammer", eggs).stdout.split() == [fork, eggs]
+    assert sessions(database, "show", " ").exit_code == 1
 
 
 def test_delete(database: Path) -> None:

@@ -22,5 +22,7 @@ def test_a_terminal_gets_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0] == "ID     NAME           STATE"
     assert lines[1] == "key_1  ada"
     assert lines[2] == "key_2  a longer name  good"
+    show_rows(("NAME", "STATE"), (("漢字", "a"), ("five5", "b")), to_terminal=True)
+    assert capsys.readouterr().out.splitlines()[1:] == ["漢字   a", "five5  b"]
     show_rows(("ID", "NAME", "STATE"), (), to_terminal=True)
     assert capsys.readouterr().out == ""

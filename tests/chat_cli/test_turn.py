@@ -20,11 +20,15 @@ from radixchat.chat_cli.turn import Turn
 from radixchat.server.protocol import ResponseCreated
 from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.scripted import messages_of, run_script, tiny_settings
+from radixchat.tests.slow_steps import tripped
+
+# An answer that is to be stopped goes on for a minute.
+pytestmark = pytest.mark.usefixtures("unhurried")
 
 
 @pytest.fixture
 def settings(tiny_model: Path, tmp_path: Path) -> ChatSettings:
-    """Answers that go on for seconds unless they are stopped."""
+    """Answers that go on unless they are stopped."""
     return tiny_settings(tiny_model, tmp_path / "sessions.db", max_output_tokens=None, json=False)
 
 
@@ -61,8 +65,8 @@ def test_signal(settings: ChatSettings, number: int, code: int, who: str) -> Non
 def test_json(settings: ChatSettings, tiny_model: Path) -> None:
     """With --json an interrupted turn is an object like any other."""
     as_json = tiny_settings(tiny_model, settings.database, max_output_tokens=None)
-    stop = (0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    run = run_script(as_json, "one", "two", after=stop)
+    with tripped(5, lambda: os.kill(os.getpid(), signal.SIGINT)):
+        run = run_script(as_json, "one", "two")
     (turn,) = run.turns
     assert (run.code, run.stderr) == (130, "")
     assert (turn["status"], turn["incomplete_details"]) == ("incomplete", {"reason": "interrupted"})
@@ -72,8 +76,8 @@ def test_json(settings: ChatSettings, tiny_model: Path) -> None:
 def test_going_on_after_an_interruption(settings: ChatSettings, tiny_model: Path) -> None:
     """The next turn follows the partial answer."""
     as_json = tiny_settings(tiny_model, settings.database, max_output_tokens=None)
-    stop = (0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    (stopped,) = run_script(as_json, "one", after=stop).turns
+    with tripped(5, lambda: os.kill(os.getpid(), signal.SIGINT)):
+        (stopped,) = run_script(as_json, "one").turns
     (turn,) = run_script(
         tiny_settings(tiny_model, settings.database),
         "two",

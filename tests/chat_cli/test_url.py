@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -34,8 +33,9 @@ from radixchat.tests.chat_cli.consoles import Recording, console, notes
 from radixchat.tests.chat_cli.scripted import Run, tiny_settings
 from radixchat.tests.chat_cli.test_chat_command import settings_of
 from radixchat.tests.chat_cli.test_run import pipe_in
-from radixchat.tests.server.server_process import serving
+from radixchat.tests.server.server_process import PATIENCE_S, free_port, serving
 from radixchat.tests.server.sockets import open_server
+from radixchat.tests.slow_steps import slow_command, tripped
 
 SCRIPT = (
     "first", "second", "/regen", "/edit 1 another first", "/bogus", "/edit 9 nothing",
@@ -46,8 +46,10 @@ SCRIPT = (
 async def _lines(lines: tuple[str, ...], interrupt_at: tuple[str, ...]) -> AsyncIterator[str]:
     for line in lines:
         if line in interrupt_at:
-            asyncio.get_running_loop().call_later(0.4, os.kill, os.getpid(), signal.SIGINT)
-        yield line
+            with tripped(5, lambda: os.kill(os.getpid(), signal.SIGINT)):
+                yield line
+        else:
+            yield line
 
 
 async def _run(
@@ -141,6 +143,7 @@ def test_the_same_text_for_people(tiny_model: Path, tmp_path: Path) -> None:
     assert without_ids(there[0].stderr) == without_ids(here[0].stderr)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_ctrl_c_stops_an_answer(tiny_model: Path, tmp_path: Path) -> None:
     """It is kept as far as it came, and the next message is answered; here and there."""
     lines = ("stop this one", "and this one")
@@ -150,12 +153,6 @@ def test_ctrl_c_stops_an_answer(tiny_model: Path, tmp_path: Path) -> None:
         answers = [message for message in messages if message.role == "assistant"]
         assert [message.status for message in answers] == ["interrupted"] * 2
         assert [turn["output_text"] for turn in run.turns] == [message.text for message in answers]
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 def test_nobody_there(
@@ -263,7 +260,7 @@ def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 def wait_for_a_part(database: Path, chatting: subprocess.Popen[bytes]) -> None:
     """Until some of the running answer is stored."""
     part = "SELECT count(*) FROM response WHERE status = 'in_progress' AND text != ''"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     with contextlib.closing(sqlite3.connect(database)) as connection:
         while connection.execute(part).fetchone() == (0,):
             assert chatting.poll() is None, "it has ended"
@@ -272,26 +269,30 @@ def wait_for_a_part(database: Path, chatting: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed(tiny_model: Path, tmp_path: Path) -> None:
-    """kill -9 in the middle of an answer, another one on its port: the same text, in a terminal."""
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_is_replaced(
+    tiny_model: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Killed, or told to leave, in the middle of an answer; another on its port: the same text."""
     port = free_port()
-    flags = ("--port", str(port))
-    chat = ("chat", "--url", f"ws://127.0.0.1:{port}", "--max-tokens", "3900", "--seed", "4")
+    flags = ("--port", str(port), "--drain-timeout", "0")
+    chat = ("chat", "--url", f"ws://127.0.0.1:{port}", "--max-tokens", "3000", "--seed", "4")
     more = ("--no-speculation", "-o", "ignore_eos", "true", "--json", "tell me a story")
 
     def text(data: bytes) -> str:
         return str(json.loads(data)["output_text"])
 
-    with serving(tiny_model, tmp_path, *flags):
-        whole = text(
-            subprocess.run([*COMMAND, *chat, *more], capture_output=True, check=True).stdout
-        )
+    slow = slow_command(0.02)  # a minute of steps
+    with serving(tiny_model, tmp_path, *flags, command=slow) as first:
         chatting = subprocess.Popen([*COMMAND, *chat, *more], stdout=subprocess.PIPE)
         wait_for_a_part(tmp_path / "data" / "sessions.db", chatting)
+        first.tell(number)
+        first.code()
     with serving(tiny_model, tmp_path, *flags) as second:
-        answer = text(chatting.communicate(timeout=60)[0])
+        answer = text(chatting.communicate(timeout=PATIENCE_S)[0])
         assert chatting.returncode == 0, second.stderr
-    assert answer == whole
+        again = subprocess.run([*COMMAND, *chat, *more], capture_output=True, check=True)
+    assert answer == text(again.stdout)
 
 
 @pytest.mark.slow
@@ -341,7 +342,7 @@ def test_a_prompt_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> None
 def test_an_answer_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> None:
     """One Ctrl-C ends it with what has come, and the prompt is back."""
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(serving(tiny_model, tmp_path))
+        server = stack.enter_context(serving(tiny_model, tmp_path, command=slow_command(0.02)))
         flags = ("--url", server.url, "--max-tokens", "3000", "--no-speculation")
         with ChatTerminal("chat", *flags) as terminal:
             terminal.wait_for(r"> ?\Z")

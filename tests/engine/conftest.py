@@ -17,6 +17,11 @@ from radixchat.tests.engine.solo_answers import SoloAnswers
 from radixchat.tests.tiny_model import VOCABULARY, tiny_model_directory
 
 
+@pytest.fixture(scope="session", autouse=True)
+def ready(compiled: None) -> None:
+    """Nothing is left to compile when a test begins to count its time."""
+
+
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     """The tiny random model, loaded as any model is."""

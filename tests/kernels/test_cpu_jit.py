@@ -119,6 +119,20 @@ def test_a_complete_folder_may_be_read_only(
     assert find() == folder
 
 
+def test_looking_for_a_complete_folder_makes_none(
+    sources: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told only when everything is there, wherever that is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(sources / "cache"))
+    assert cpu_jit.complete_folder() is None
+    assert not (sources / "cache").exists()
+    folder = find()
+    assert folder is not None
+    assert cpu_jit.complete_folder() is None
+    (folder / cpu_jit.COMPLETE).touch()
+    assert cpu_jit.complete_folder() == folder
+
+
 def homeless() -> Any:
     raise RuntimeError("Could not determine home directory.")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,11 +67,25 @@ def command(*arguments: str, folder: Path) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+def free_port() -> int:
+    """A port that nobody listens at; the system gives it to nobody who asks for any port."""
+    while True:
+        port = random.randrange(10_000, 30_000)  # 32768 and more it gives away
+        with contextlib.suppress(OSError), socket.socket() as listening:
+            listening.bind(("127.0.0.1", port))
+            return port
+
+
 @contextlib.contextmanager
-def serving(model: Path, folder: Path, *flags: str) -> Iterator[ServerProcess]:
-    """A server that serves the model from a database in `folder`; it is killed at the end."""
+def serving(
+    model: Path, folder: Path, *flags: str, command: Sequence[str] = COMMAND
+) -> Iterator[ServerProcess]:
+    """A server that serves the model from a database in `folder`; it is killed at the end.
+
+    command: the beginning of the command line.
+    """
     with subprocess.Popen(
-        [*COMMAND, "serve", "-m", str(model), "--port", "0", "--threads", "1", *flags],
+        [*command, "serve", "-m", str(model), "--port", "0", "--threads", "1", *flags],
         env=environment(folder),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -25,7 +25,8 @@ from radixchat.server.store import Store
 
 T = TypeVar("T")
 GREEDY = ResponseOptions(temperature=0, max_output_tokens=10)
-LONG = ResponseOptions(temperature=0, max_output_tokens=300)
+# Goes on for 300 steps, and for 6 s of a test that is `unhurried`.
+LONG = ResponseOptions(temperature=0, max_output_tokens=300, speculate=False)
 
 
 def serve(body: Callable[[ChatService], Awaitable[T]], settings: LocalSettings) -> T:

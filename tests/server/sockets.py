@@ -29,7 +29,7 @@ from radixchat.server.serve_settings import ServeSettings
 
 Event = dict[str, Any]
 TERMINAL = ("response.completed", "response.incomplete", "response.failed")
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

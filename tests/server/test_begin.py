@@ -31,6 +31,7 @@ from radixchat.server.protocol import (
 from radixchat.server.response import NEVER, LiveResponse
 from radixchat.server.service import ChatService, Response
 from radixchat.tests.server.services import GREEDY, LONG, open_for, serve
+from radixchat.tests.slow_steps import slowed
 
 
 def say(text: str, **where: Any) -> NewTurn:
@@ -176,6 +177,7 @@ def test_a_warm_up_computes_the_prompt_and_nothing_else(settings: LocalSettings)
     serve(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_an_event_sent_again_is_the_same_response(settings: LocalSettings) -> None:
     """While it runs, when it has ended, in memory and from the store; other content is refused."""
 
@@ -213,6 +215,7 @@ def test_an_event_sent_again_is_the_same_response(settings: LocalSettings) -> No
     serve(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_what_waits_for_a_conversation(settings: LocalSettings) -> None:
     """Refused with a time, in line behind what runs in the order of arrival, or instead of it."""
 
@@ -248,6 +251,7 @@ def test_what_waits_for_a_conversation(settings: LocalSettings) -> None:
     serve(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_line_is_bounded(settings: LocalSettings) -> None:
     """The fifth that waits is refused."""
 
@@ -293,7 +297,8 @@ def test_a_response_that_nobody_reads(settings: LocalSettings, grace: float, rea
         assert response.done is not None
         assert response.done.reason == reason
 
-    serve(body, settings)
+    with slowed(0.02 if reason == "interrupted" else 0.0):
+        serve(body, settings)
 
 
 def test_a_reader_that_comes_back_stops_the_clock(settings: LocalSettings) -> None:
@@ -462,13 +467,16 @@ def test_what_a_killed_server_began_goes_on(settings: LocalSettings) -> None:
             service = host.service("local")
             whole = await service.begin(say("Tell me"), options)
             expected = await end(whole)
-            response = await service.begin(say("Tell me"), replace(options, max_output_tokens=400))
-            reader = response.subscribe()
-            seen = ""
-            while len(seen) < 40:
-                await reader.wait()
-                seen += "".join(e.delta for e in reader.take() if isinstance(e, OutputTextDelta))
-            await host.drain(0)
+            longer = replace(options, max_output_tokens=400)
+            with slowed(0.02):
+                response = await service.begin(say("Tell me"), longer)
+                reader = response.subscribe()
+                seen = ""
+                while len(seen) < 40:
+                    await reader.wait()
+                    came = (e for e in reader.take() if isinstance(e, OutputTextDelta))
+                    seen += "".join(event.delta for event in came)
+                await host.drain(0)
             last = response.log.last_sequence
             assert response.done is not None
             assert response.done.reason == "server_shutdown"

@@ -272,6 +272,7 @@ def test_no_call_where_none_is_wanted(roomy: LocalSettings) -> None:
     with_host(body, roomy)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_leaving_cancels(settings: LocalSettings) -> None:
     """Within a step; what was computed stays, and what was sampled is counted."""
 

@@ -13,7 +13,7 @@ from radixchat.server.service import ChatService
 from radixchat.tests.server.services import GREEDY, LONG, serve
 from radixchat.tests.slow_steps import slowed
 
-ENDLESS = replace(LONG, ignore_eos=True)  # a second, where each step takes 3 ms
+ENDLESS = replace(LONG, ignore_eos=True)  # six seconds, where each step takes 20 ms
 
 
 def test_who_interrupts_ends_what_begins_at_the_same_time(settings: LocalSettings) -> None:
@@ -33,7 +33,7 @@ def test_who_interrupts_ends_what_begins_at_the_same_time(settings: LocalSetting
         said = [m.text for m in await service.messages(conversation) if m.role == "user"]
         assert said == ["a", "b"]
 
-    with slowed(0.003):
+    with slowed(0.02):
         serve(body, settings)
 
 
@@ -67,7 +67,7 @@ def test_an_event_that_waits_twice_is_one_turn(settings: LocalSettings) -> None:
         assert texts[2:5] == ["before", "it", "the question"]
         assert len(texts) == 6
 
-    with slowed(0.003):
+    with slowed(0.02):
         serve(body, settings)
 
 
@@ -87,7 +87,7 @@ def test_events_at_the_same_time_leave_no_conversation_behind(settings: LocalSet
 
         assert await service.host.database(count) == 1
 
-    with slowed(0.003):
+    with slowed(0.02):
         serve(body, settings)
 
 
@@ -120,5 +120,5 @@ def test_who_gives_up_leaves_the_line(settings: LocalSettings) -> None:
         except ConversationLocked as error:
             raise AssertionError("nobody answers it") from error
 
-    with slowed(0.003):
+    with slowed(0.02):
         serve(body, settings)

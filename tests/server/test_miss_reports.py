@@ -20,6 +20,7 @@ from radixchat.server.store_file import StoreFile
 from radixchat.tests.engine.driver import common_prefix
 from radixchat.tests.server.services import GREEDY, LONG, finish, open_for, serve
 from radixchat.tests.server.templates import DATED, THINKS, with_template
+from radixchat.tests.slow_steps import slowed
 from radixchat.tests.tiny_model import tiny_model_directory
 
 
@@ -54,12 +55,13 @@ def test_the_first_turn_is_cold_and_what_reuses_everything_has_no_report(
         turns.append(await finish(service.edit(conversation, 1, "One", GREEDY)))
         await service.undo(conversation)
         turns.append(await finish(service.send(conversation, "again", GREEDY)))
-        async for event in service.send(conversation, "talk", LONG):
-            match event:
-                case OutputTextDelta():
-                    await service.cancel(event.response)
-                case ResponseDone():
-                    turns.append(event)
+        with slowed(0.02):  # it is stopped in the middle
+            async for event in service.send(conversation, "talk", LONG):
+                match event:
+                    case OutputTextDelta():
+                        await service.cancel(event.response)
+                    case ResponseDone():
+                        turns.append(event)
         turns.append(await finish(service.send(conversation, "go on", GREEDY)))
         assert [turn.miss for turn in turns] == [None] * len(turns)
         assert all(turn.usage.cached_tokens > 0 for turn in turns)

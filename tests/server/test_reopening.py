@@ -18,6 +18,7 @@ from radixchat.server.protocol import ResponseFormat, ResponseOptions
 from radixchat.server.response import SEQUENCE_RESERVE
 from radixchat.server.service import ChatService, Response
 from radixchat.tests.server.services import GREEDY, LONG, finish, serve
+from radixchat.tests.slow_steps import slowed
 
 ENDLESS = replace(LONG, ignore_eos=True, max_output_tokens=400)
 ASK = NewTurn((InputMessage("user", "Tell me"),))
@@ -90,12 +91,13 @@ def test_who_has_heard_of_the_end_misses_nothing_of_what_follows(settings: Local
     async def main() -> None:
         own = replace(settings, threads=1)
         async with open_host(own) as host:
-            response = await host.service("local").begin(ASK, ENDLESS)
-            reader = response.subscribe()
-            while response.log.last_sequence < 20:
-                await reader.wait()
-                reader.take()
-            await host.drain(0)
+            with slowed(0.02):
+                response = await host.service("local").begin(ASK, ENDLESS)
+                reader = response.subscribe()
+                while response.log.last_sequence < 20:
+                    await reader.wait()
+                    reader.take()
+                await host.drain(0)
             ended = await wire(response)
             place = ended[-1]["sequence_number"]
             assert ended[-1]["type"] == "response.incomplete"

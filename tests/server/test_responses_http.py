@@ -9,6 +9,7 @@ import pytest
 
 from radixchat.server.local import LocalSettings
 from radixchat.tests.server.sites import Site, at_site
+from radixchat.tests.slow_steps import slowed
 
 SHORT = {"input": "Hello there", "max_output_tokens": 6, "temperature": 0}
 LONG = {**SHORT, "max_output_tokens": 300, "x": {"ignore_eos": True, "speculate": False}}
@@ -122,7 +123,8 @@ def test_an_answer_goes_on_after_a_restart(settings: LocalSettings) -> None:
         assert numbers == sorted(set(numbers))
         assert numbers[0] > seen["sequence_number"]
 
-    seen = at_site(cut_short, settings)
+    with slowed(0.02):
+        seen = at_site(cut_short, settings)
     at_site(go_on, settings)
 
 
@@ -181,6 +183,7 @@ def test_before_the_first_token_too(settings: LocalSettings) -> None:
     at_site(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_cancel(settings: LocalSettings) -> None:
     """It ends as cancelled, with what there was; a second time changes nothing."""
 
@@ -195,6 +198,7 @@ def test_cancel(settings: LocalSettings) -> None:
     at_site(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_nobody_comes_back(settings: LocalSettings) -> None:
     """A response that nobody reads is cancelled after its grace, and stored."""
 
@@ -223,6 +227,7 @@ def test_what_is_not_to_be_stored_goes(settings: LocalSettings, is_stream: bool)
     at_site(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_client_that_left_ends_what_is_not_stored(settings: LocalSettings) -> None:
     """Its response is not computed to the end, and not kept."""
 

@@ -139,6 +139,7 @@ def test_another_model_renders_the_whole_conversation_once(
     serve(go_on, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_cancel_keeps_the_partial_answer_and_the_next_turn_reuses_it(
     settings: LocalSettings,
 ) -> None:
@@ -175,6 +176,7 @@ def test_cancel_keeps_the_partial_answer_and_the_next_turn_reuses_it(
     serve(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_leaving_the_iteration_stores_what_there_is(settings: LocalSettings) -> None:
     """A consumer that goes away after acceptance or in mid-answer leaves no lock behind."""
 
@@ -194,6 +196,7 @@ def test_leaving_the_iteration_stores_what_there_is(settings: LocalSettings) -> 
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.001, 0.003, 0.01, 0.03])
+@pytest.mark.usefixtures("unhurried")
 def test_a_cancelled_task_leaves_the_conversation_usable(
     settings: LocalSettings, delay: float
 ) -> None:
@@ -201,9 +204,8 @@ def test_a_cancelled_task_leaves_the_conversation_usable(
 
     async def body(service: ChatService) -> None:
         conversation = await service.create_conversation()
-        # 450 tokens, a step each, of which the longest delay sees a part.
-        slow = replace(LONG, max_output_tokens=450, speculate=False, ignore_eos=True)
-        task = asyncio.create_task(finish(service.send(conversation, "cancelled", slow)))
+        options = replace(LONG, ignore_eos=True)  # the longest delay sees a part of it
+        task = asyncio.create_task(finish(service.send(conversation, "cancelled", options)))
         await asyncio.sleep(delay)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -268,6 +270,7 @@ def test_a_prompt_longer_than_the_pool_is_refused_with_both_numbers(
     serve(body, replace(settings, pool_tokens=128))
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_one_conversation_answers_one_turn_at_a_time(settings: LocalSettings) -> None:
     """A second turn meanwhile is refused, others run side by side, nothing interleaves."""
 

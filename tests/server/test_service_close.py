@@ -18,6 +18,9 @@ from radixchat.server.service import ChatService
 from radixchat.server.store import Store
 from radixchat.tests.server.services import GREEDY, LONG, finish, serve
 
+# What runs when a service is closed still runs then.
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 @pytest.fixture
 def database(settings: LocalSettings) -> Path:
@@ -167,7 +170,7 @@ def test_a_turn_cancelled_twice_while_it_begins(settings: LocalSettings, databas
                 await asyncio.sleep(0.01)
             assert turn.cancelled()
             writer.rollback()
-            for _ in range(500):
+            for _ in range(3000):
                 if statuses(database) == ["incomplete"]:
                     break
                 await asyncio.sleep(0.01)

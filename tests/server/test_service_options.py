@@ -257,6 +257,7 @@ def test_who_leaves_while_his_format_is_compiled_leaves_nothing(
     serve(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_service_closes_while_an_answer_has_a_form(
     settings: LocalSettings, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -16,18 +16,27 @@ SCOPE = http_scope("GET", "/", {})
 
 
 class Source:
-    """Yields so many events, then waits for ever or ends; closed: the iteration was."""
+    """Yields so many events, then waits for ever or ends; closed: the iteration was.
 
-    def __init__(self, count: int, *, ends: bool = True, pause: float = 0.0) -> None:
+    after: what each event waits for.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        ends: bool = True,
+        after: Callable[[], Awaitable[None]] = lambda: asyncio.sleep(0),
+    ) -> None:
         self._count = count
         self._ends = ends
-        self._pause = pause
+        self._after = after
         self.closed = False
 
     async def events(self) -> AsyncGenerator[bytes]:
         try:
             for number in range(self._count):
-                await asyncio.sleep(self._pause)
+                await self._after()
                 yield sse({"n": number})
             if not self._ends:
                 await asyncio.Event().wait()
@@ -69,8 +78,8 @@ def stream(source: Source, connection: Connection, **options: float) -> None:
     """Run the stream to its end."""
 
     async def main() -> None:
-        response = EventStream(source.events(), **{"stalled_s": 5.0, **options})
-        await asyncio.wait_for(response(SCOPE, connection.receive, connection.send), 10)
+        response = EventStream(source.events(), **{"stalled_s": 60.0, **options})
+        await asyncio.wait_for(response(SCOPE, connection.receive, connection.send), 60)
 
     asyncio.run(main())
 
@@ -96,7 +105,8 @@ def test_all_of_it_is_sent() -> None:
 
 def test_a_silent_stream_says_that_it_is_there() -> None:
     """With comments, which no client takes for an event."""
-    source, connection = Source(1, pause=0.2), Connection()
+    connection = Connection()
+    source = Source(1, after=lambda: connection.has(2))  # the head, and a sign of life
     stream(source, connection, heartbeat_s=0.05)
     assert connection.body.startswith(HEARTBEAT)
     assert connection.body.endswith(sse({"n": 0}))
@@ -112,7 +122,7 @@ def test_a_client_that_goes_ends_it(count: int) -> None:
         running = asyncio.ensure_future(response(SCOPE, connection.receive, connection.send))
         await connection.has(1 + count)
         connection.left.set()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, 60)
         assert source.closed
         assert connection.sent[-1].get("more_body") is not False
 
@@ -188,7 +198,8 @@ def test_work_is_cancelled_with_whoever_asked() -> None:
                 ended.set()
 
         waiting = asyncio.ensure_future(while_connected(Connection().receive, endless()))
-        await asyncio.sleep(0.01)
+        for _ in range(100):
+            await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.wait({waiting})
         assert waiting.cancelled()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -179,17 +180,15 @@ def test_three_megabytes_are_refused_and_the_socket_stays(settings: LocalSetting
 
 def test_the_key_may_be_the_first_message(settings: LocalSettings) -> None:
     """auth_required, auth, auth_ok; a wrong key, no key and no word in time are turned away."""
-    by_message = ServeSettings(port=0, auth_mode="message", limits=Limits(auth_seconds=0.3))
+    by_message = ServeSettings(port=0, auth_mode="message")
+    impatient = replace(by_message, limits=Limits(auth_seconds=0.3))
 
     async def body(server: Server) -> None:
         key = await server.host.database(server.host.store.keys.add, "somebody")
 
-        async def first(message: str | bytes | None) -> tuple[list[Event], int | None]:
+        async def first(message: str | bytes) -> tuple[list[Event], int | None]:
             async with server.client(hello=False) as client:
                 assert (await client.receive())["type"] == "auth_required"
-                if message is None:
-                    code, _ = await client.closed()
-                    return client.seen[1:], code
                 await client.socket.send(message)
                 seen = [await client.receive()]
                 if seen[0]["type"] == "auth_ok":
@@ -203,7 +202,6 @@ def test_the_key_may_be_the_first_message(settings: LocalSettings) -> None:
             seen, code = await first(message)
             assert (seen[0]["type"], code) == ("auth_invalid", 3000)
             assert key not in seen[0]["message"]
-        assert await first(None) == ([], 3008)
         assert server.edge.rates.num_sockets == 0
         with pytest.raises(InvalidStatus) as refused:
             async with server.client(
@@ -212,7 +210,15 @@ def test_the_key_may_be_the_first_message(settings: LocalSettings) -> None:
                 pass
         assert refused.value.response.status_code == 401
 
+    async def silence(server: Server) -> None:
+        async with server.client(hello=False) as client:
+            assert (await client.receive())["type"] == "auth_required"
+            assert (await client.closed())[0] == 3008
+            assert len(client.seen) == 1
+        assert server.edge.rates.num_sockets == 0
+
     serve_sockets(body, settings, by_message)
+    serve_sockets(silence, settings, impatient)
 
 
 @pytest.mark.parametrize("mode", ["header", "message"])
@@ -289,6 +295,7 @@ def test_a_server_that_leaves_says_so_and_closes(settings: LocalSettings) -> Non
     serve_sockets(body, settings)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_an_end_that_is_cut_short_is_told_before_the_close(settings: LocalSettings) -> None:
     """At the deadline a running response ends as "server_shutdown", and its client hears it."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from radixchat.tests.server.sockets import (
     socket_url,
     text_of,
 )
-from radixchat.tests.slow_steps import slowed
+from radixchat.tests.slow_steps import slow_command, slowed
 from radixchat.tests.tiny_model import endless_model_directory, tiny_model_directory
 
 CONTINUE = {"x": {"continue": True}}
@@ -45,12 +46,11 @@ async def whole_answer(server: Address, text: str, **fields: Any) -> str:
 @pytest.mark.parametrize("cut", [2, 30])
 def test_the_next_server_goes_on_with_the_same_answer(settings: LocalSettings, cut: int) -> None:
     """Greedy or sampled: cut before its first text or in it, the text is the uninterrupted one."""
-    ask = {"max_output_tokens": 80, "event_id": "mine", **SAMPLED}
+    ask = {"max_output_tokens": 200, "event_id": "mine", **SAMPLED}
 
     async def first(server: Server) -> tuple[InterruptedReader, str]:
         whole = await whole_answer(server, "Hi", **{**ask, "event_id": "other"})
         reader = InterruptedReader(server, {"input": "Hi", **ask}, [])
-        await reader.connect(cut)
         return reader, whole
 
     async def second(server: Server, reader: InterruptedReader, boot_id: str, whole: str) -> None:
@@ -70,12 +70,14 @@ def test_the_next_server_goes_on_with_the_same_answer(settings: LocalSettings, c
             assert text_of(await client.end(str(reader.response))) == whole
 
     async def main() -> None:
-        with slowed(0.003):
+        with ExitStack() as slow:
             async with open_server(settings) as server:
                 reader, whole = await first(server)
                 boot_id = server.host.boot_id
-            async with open_server(settings) as server:
-                await second(server, reader, boot_id, whole)
+                slow.enter_context(slowed(0.02))  # most of it is still to come when the server ends
+                await reader.connect(cut)
+        async with open_server(settings) as server:
+            await second(server, reader, boot_id, whole)
 
     asyncio.run(asyncio.wait_for(main(), 60))
 
@@ -84,19 +86,19 @@ def test_two_who_go_on_with_it_read_one_answer(settings: LocalSettings) -> None:
     """Whoever comes first has it continued; the other reads along."""
 
     async def main() -> None:
-        with slowed(0.003):
+        with slowed(0.02):
             async with open_server(settings) as server:
                 reader = InterruptedReader(
-                    server, {"input": "Hi", "max_output_tokens": 80, **SAMPLED}, []
+                    server, {"input": "Hi", "max_output_tokens": 200, **SAMPLED}, []
                 )
                 await reader.connect(12)
-            async with open_server(settings) as server:
-                other = replace(reader, server=server, resume=CONTINUE, ends=[])
-                reader.server, reader.resume = server, CONTINUE
-                texts = await asyncio.gather(reader.read(), other.read())
-                assert len(set(texts)) == 1
-                ends = (reader.ends[0], other.ends[0])
-                assert len({end["response"]["usage"]["output_tokens"] for end in ends}) == 1
+        async with open_server(settings) as server:
+            other = replace(reader, server=server, resume=CONTINUE, ends=[])
+            reader.server, reader.resume = server, CONTINUE
+            texts = await asyncio.gather(reader.read(), other.read())
+            assert len(set(texts)) == 1
+            ends = (reader.ends[0], other.ends[0])
+            assert [end["response"]["usage"]["output_tokens"] for end in ends] == [200, 200]
 
     asyncio.run(asyncio.wait_for(main(), 60))
 
@@ -104,24 +106,25 @@ def test_two_who_go_on_with_it_read_one_answer(settings: LocalSettings) -> None:
 def test_what_cannot_go_on_stays_as_it_was(settings: LocalSettings, tmp_path: Path) -> None:
     """Another model's server refuses, and nothing is locked: the right one goes on later."""
     other = replace(settings, model=str(tiny_model_directory(tmp_path / "other", seed=1)))
-    ask: dict[str, Any] = {"max_output_tokens": 80, **SAMPLED}
+    ask: dict[str, Any] = {"max_output_tokens": 200, **SAMPLED}
 
     async def main() -> None:
-        with slowed(0.003):
+        with ExitStack() as slow:
             async with open_server(settings) as server:
                 whole = await whole_answer(server, "Hi", **ask)
                 reader = InterruptedReader(server, {"input": "Hi", **ask}, [])
+                slow.enter_context(slowed(0.02))
                 await reader.connect(12)
-            async with open_server(other) as server, server.client() as client:
-                for _ in range(2):
-                    refused = await client.ask(
-                        "response.resume", response_id=reader.response, **CONTINUE
-                    )
-                    assert refused["error"]["code"] == "invalid_value"
-                    assert "another model" in refused["error"]["message"]
-            async with open_server(settings) as server:
-                reader.server, reader.resume = server, CONTINUE
-                assert await reader.read() == whole
+        async with open_server(other) as server, server.client() as client:
+            for _ in range(2):
+                refused = await client.ask(
+                    "response.resume", response_id=reader.response, **CONTINUE
+                )
+                assert refused["error"]["code"] == "invalid_value"
+                assert "another model" in refused["error"]["message"]
+        async with open_server(settings) as server:
+            reader.server, reader.resume = server, CONTINUE
+            assert await reader.read() == whole
 
     asyncio.run(asyncio.wait_for(main(), 60))
 
@@ -137,7 +140,7 @@ def test_killed_servers_lose_nothing_that_was_said(endless: Path, tmp_path: Path
     reader: InterruptedReader | None = None
     whole, kills = "", 0
     while reader is None or not reader.ends:
-        with serving(endless, tmp_path) as process:
+        with serving(endless, tmp_path, command=slow_command(0.003)) as process:
             server = Address(socket_url(process.url))
             if reader is None:
                 whole = asyncio.run(whole_answer(server, "Hi", **ask))

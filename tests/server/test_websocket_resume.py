@@ -65,7 +65,7 @@ def test_a_reader_that_is_cut_anywhere_has_the_whole_answer(settings: LocalSetti
             assert texts == [whole] * 8
         assert sum(reader.num_cut for reader in readers) >= 16
 
-    with slowed(0.001):
+    with slowed(0.003):  # so that a token is an event, and cuts are in the middle
         serve_sockets(body, settings)
 
 
@@ -97,7 +97,7 @@ def test_a_socket_killed_two_hundred_times(settings: LocalSettings) -> None:
         assert sum(reader.num_cut for reader in readers) >= 200
         assert await server.host.engine.ask(no_page_is_held)
 
-    with slowed(0.001):
+    with slowed(0.004):
         serve_sockets(body, settings)
 
 
@@ -108,11 +108,12 @@ def test_coming_back_in_each_phase(settings: LocalSettings, phase: str) -> None:
     async def body(server: Server) -> None:
         ask = {"input": PROMPT, **LONG}
         whole = await uninterrupted(server, ask)
-        async with server.client() as client:
-            place = await _cut_in(phase, server, client, ask)
-            response = next(e for e in client.seen if e["type"] == "response.created")
-            id_ = response["response"]["id"]
-            assert id_ in server.host.running, "it is running, and nobody reads"
+        with slowed(0.02):
+            async with server.client() as client:
+                place = await _cut_in(phase, server, client, ask)
+                response = next(e for e in client.seen if e["type"] == "response.created")
+                id_ = response["response"]["id"]
+                assert id_ in server.host.running, "it is running, and nobody reads"
         async with server.client() as client:
             resumed = await client.ask("response.resume", response_id=id_, starting_after=place)
             assert (resumed["mode"], resumed["from"]) == ("replay", place + 1)
@@ -122,8 +123,7 @@ def test_coming_back_in_each_phase(settings: LocalSettings, phase: str) -> None:
             assert numbers[0] > place
             assert numbers == sorted(set(numbers))
 
-    with slowed(0.002):
-        serve_sockets(body, settings)
+    serve_sockets(body, settings)
 
 
 @pytest.mark.parametrize("phase", ["queue", "prompt", "first token", "text"])
@@ -142,7 +142,7 @@ def test_leaving_for_good_in_each_phase(settings: LocalSettings, phase: str) -> 
         async with server.client() as client:
             await client.end(await client.begin(PROMPT, max_output_tokens=2))
 
-    with slowed(0.002):
+    with slowed(0.02):
         serve_sockets(body, settings)
 
 
@@ -207,12 +207,13 @@ def test_resuming_on_the_same_socket_takes_over(settings: LocalSettings) -> None
 
     async def body(server: Server) -> None:
         async with server.client() as client:
-            response = await client.begin(stream_id="main", **LONG)
-            await client.next("response.output_text.delta")
-            queued = await client.send(
-                "response.create", input="next", stream_id="main", max_output_tokens=2
-            )
-            await client.ask("response.resume", response_id=response, starting_after=-1)
+            with slowed(0.02):
+                response = await client.begin(stream_id="main", **LONG)
+                await client.next("response.output_text.delta")
+                queued = await client.send(
+                    "response.create", input="next", stream_id="main", max_output_tokens=2
+                )
+                await client.ask("response.resume", response_id=response, starting_after=-1)
             await client.end(response)
             ends = [e for e in client.seen if e.get("response", {}).get("output")]
             assert len(ends) == 1, "one end"
@@ -221,8 +222,7 @@ def test_resuming_on_the_same_socket_takes_over(settings: LocalSettings) -> None
             )
             await client.end(created["response"]["id"])
 
-    with slowed(0.002):
-        serve_sockets(body, settings)
+    serve_sockets(body, settings)
 
 
 def test_a_reader_that_nobody_waits_for(settings: LocalSettings) -> None:
