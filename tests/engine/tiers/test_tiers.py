@@ -15,6 +15,7 @@ from radixchat.engine.hint import Prefetch, Purge
 from radixchat.engine.request import FinishReason, Request, Usage
 from radixchat.engine.tiers.memory_store import MemoryStore
 from radixchat.engine.weights import Checkpoint
+from radixchat.radix.cache import PrefixCache
 from radixchat.tests.engine.driver import answer, greedy, prompt, run
 
 POOL, LENGTH, COUNT = 512, 200, 6  # tokens; the prompts together are 2.4 times the pool
@@ -22,7 +23,9 @@ HOST = 8 << 20
 
 
 def make(tiny: Checkpoint, store: MemoryStore | None = None, **config: Any) -> Engine:
-    values = {"pool_tokens": POOL, "threads": 1, "eviction": "lru", "tier_gate": "always"} | config
+    """An engine whose gate is open, but for what is asked otherwise."""
+    values: dict[str, Any] = {"pool_tokens": POOL, "threads": 1, "eviction": "lru"}
+    values |= {"tier_gate": "always", **config}
     make_store = None if store is None else lambda plan, page_bytes: store
     return Engine(tiny, EngineConfig(**values), make_store=make_store)
 
@@ -93,6 +96,7 @@ def test_what_comes_back_are_the_bits_that_left(tiny: Checkpoint, kv: str) -> No
         assert request.restored
         allocation = request.allocation
         assert allocation is not None
+        assert isinstance(large.cache, PrefixCache)
         other = large.cache.whole_pages(tokens)
         for index, page in enumerate(other[: LENGTH // 16]):
             for ours, theirs in zip(
