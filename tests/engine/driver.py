@@ -17,6 +17,7 @@ from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.request import FinishReason, Request, Usage
 from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.tiers.open_tiers import MakeStore
 from radixchat.engine.weights import Checkpoint
 
 GREEDY = SamplingParams(temperature=0, max_tokens=12)
@@ -99,8 +100,12 @@ def greedy(max_tokens: int) -> SamplingParams:
 
 
 def make_engine(
-    checkpoint: Checkpoint, *, clock: Callable[[], float] = time.monotonic, **settings: Any
+    checkpoint: Checkpoint,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    make_store: MakeStore | None = None,
+    **settings: Any,
 ) -> Engine:
     """An engine on one thread, so that tests side by side do not compete."""
     config = EngineConfig(**{"threads": 1, **settings})
-    return Engine(checkpoint, config, clock=clock)
+    return Engine(checkpoint, config, clock=clock, make_store=make_store)

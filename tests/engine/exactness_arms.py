@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from radixchat.engine.config import EnginePlan
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.request import Request
+from radixchat.engine.tiers.memory_store import MemoryStore
+from radixchat.engine.tiers.page_store import PageStore
 from radixchat.tests.engine.driver import answer, greedy, run
 from radixchat.tests.engine.exactness import Subject, cached
 
@@ -94,10 +97,58 @@ def drafted(subject: Subject, prompt: Sequence[int], output: Sequence[int]) -> N
     subject.note_stored(engine, [*prompt, *outcome.tokens[:-1]])
 
 
+def through_host_memory(subject: Subject, make_prompt: MakePrompt, tokens: Sequence[int]) -> None:
+    """Evicted by others, brought back at its page borders, and gone on with; three times."""
+    engine = subject.engine(
+        pool_tokens=len(tokens) + 64, host_cache_bytes=256 << 20, tier_gate="always"
+    )
+    for turn, end in enumerate((len(tokens) - 40, len(tokens) - 17, len(tokens))):
+        request = Request(turn, list(tokens[:end]), greedy(1))
+        run(engine, [request])
+        assert bool(request.restored) == (turn > 0)
+        if turn:
+            assert not engine.cache.num_cached(tokens[:1], b"others")
+        subject.note_stored(engine, tokens[:end])
+        crowd = make_prompt(len(tokens), 90 + turn)
+        answer(engine, crowd, greedy(1))
+        assert engine.cache.num_cached(tokens) < end // 2
+
+
+def after_a_restart(
+    subject: Subject, tokens: Sequence[int], make_store: Callable[[EnginePlan, int], PageStore]
+) -> None:
+    """What an engine gave its store when it was closed, another goes on with."""
+    first = subject.engine(make_store=make_store, tier_gate="always")
+    answer(first, tokens[:-30], greedy(1))
+    first.close()
+    second = subject.engine(make_store=make_store, tier_gate="always")
+    request = Request(0, list(tokens), greedy(1))
+    run(second, [request], max_steps=10_000_000)
+    assert sum(request.restored.values()) >= len(tokens) - 30 - 16
+    subject.note_stored(second, tokens)
+    second.close()
+
+
+def below_the_pool(subject: Subject, make_prompt: MakePrompt) -> None:
+    """By way of host memory, and of a store and a restart."""
+    tokens = make_prompt(150, 3)
+    subject.at_once(tokens)
+    through_host_memory(subject, make_prompt, tokens)
+    stores: list[MemoryStore] = []
+
+    def make_store(plan: EnginePlan, page_bytes: int) -> PageStore:
+        if not stores:
+            stores.append(MemoryStore(page_bytes))
+        return stores[0]
+
+    after_a_restart(subject, tokens, make_store)
+
+
 def every_arm(subject: Subject, make_prompt: MakePrompt) -> None:
     """All arms, on prompts of moderate length."""
     alone(subject, make_prompt)
     in_company(subject, make_prompt)
+    below_the_pool(subject, make_prompt)
 
 
 def alone(subject: Subject, make_prompt: MakePrompt) -> None:
