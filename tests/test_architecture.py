@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
         "llguidance",
         "jinja2",
         "platformdirs",
+        "google_crc32c",
         "radixchat.radix",
         "radixchat.kernels.ops",
         "radixchat.engine",
@@ -72,6 +73,7 @@ ALLOWED: dict[str, set[str]] = {
 # Inside a function, so that the command line starts without torch: the in-process service, and the
 # model files that `radixchat models` manages.
 ALLOWED_LAZILY = {
+    "engine": {"cryptography"},
     "chat_cli": {
         "radixchat.server.conversation_reader",
         "radixchat.server.local",
@@ -100,6 +102,9 @@ ONLY_IN: dict[str, set[str]] = {
     "queue": {"engine/thread.py"},
     "concurrent": {
         "engine/grammar.py",
+        "engine/tiers/disk_store.py",
+        "engine/tiers/page_writer.py",
+        "engine/tiers/tiers.py",
         "server/host.py",
         "server/store_thread.py",
         "chat_cli/loading_thread.py",
