@@ -71,7 +71,7 @@ ALLOWED: dict[str, set[str]] = {
     },
 }
 # Inside a function, so that the command line starts without torch: the in-process service, and the
-# model files that `radixchat models` manages.
+# model files that `radixchat models` manages. And what is an extra.
 ALLOWED_LAZILY = {
     "engine": {"cryptography"},
     "chat_cli": {

@@ -104,3 +104,8 @@ def min_quota(slot: int) -> int:
 def segment_path(folder: Path, fingerprint: str, segment: str) -> Path:
     """Where a file of slots lies."""
     return folder / fingerprint / f"{segment}.pages"
+
+
+def page_name(fingerprint: str, namespace: bytes, digest: bytes) -> bytes:
+    """What a page's checksum and tag cover besides its bytes: it is no other page's."""
+    return b"".join((fingerprint.encode(), namespace, digest))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from radixchat.engine.tiers.disk_claims import Owner
 from radixchat.engine.tiers.disk_folder import discard, forget_dead_writers, mark_as_ours
-from radixchat.engine.tiers.disk_format import Layout, segment_path, slot_bytes
+from radixchat.engine.tiers.disk_format import Layout, page_name, segment_path, slot_bytes
 from radixchat.engine.tiers.disk_index import FAILURES, DiskIndex, failure_of
 from radixchat.engine.tiers.disk_lock import WriterLock
 from radixchat.engine.tiers.disk_rows import Place, fingerprint_id, segments
@@ -110,7 +110,7 @@ class DiskPages:
         return file
 
     def _name(self, place: Place) -> bytes:
-        return b"".join((self._layout.name.encode(), place.namespace, place.digest))
+        return page_name(self._layout.name, place.namespace, place.digest)
 
 
 def open_pages(
