@@ -204,7 +204,10 @@ class BackgroundModel:
             def report(line: str) -> None:
                 loop.call_soon_threadsafe(self._news.note, line)
 
-            loaded = await self._thread.call(model_loading.load, self._settings, report)
+            secret = b""  # which only what is kept on the disk is named by
+            if self._settings.disk_cache_bytes:
+                secret = await self._database.call(self._database.store.secret)
+            loaded = await self._thread.call(model_loading.load, self._settings, secret, report)
         host = model_loading.host_of(*loaded, self._database)
         service = (await self._running.enter_async_context(host)).service(LOCAL_PRINCIPAL)
         if not self._waits:

@@ -15,6 +15,7 @@ from radixchat.chat_cli.duration import duration
 from radixchat.chat_cli.edit_price import edit_price
 from radixchat.chat_cli.engine_figures import engine_figures
 from radixchat.chat_cli.miss_explanation import miss_explanation
+from radixchat.chat_cli.places_below import lies_below
 from radixchat.server.protocol import CacheReport, ErrorInfo, InvalidRequest
 
 MAX_PRICES = 12
@@ -86,9 +87,10 @@ class CacheCommands:
 def totals(report: CacheReport, n_ctx: int) -> str:
     """`840 of 8,192 tokens: 812 cached, 28 to compute, about 40 ms`."""
     computed = report.input_tokens - report.cached_tokens
+    below = lies_below(report.segments)
     said = (
-        f"{report.input_tokens:,} of {n_ctx:,} tokens: "
-        f"{report.cached_tokens:,} cached, {computed:,} to compute"
+        f"{report.input_tokens:,} of {n_ctx:,} tokens: {report.cached_tokens:,} cached"
+        f"{f' ({below})' if below else ''}, {computed:,} to compute"
     )
     if report.computing_ms is None or computed == 0:
         return said

@@ -21,6 +21,7 @@ from rich.style import Style
 from rich.text import Text
 
 from radixchat.chat_cli.control_characters import neutral_line, neutralise
+from radixchat.chat_cli.places_below import lies_below
 from radixchat.server.protocol import CacheReport, CacheSegment, MessageView
 
 MAX_ROWS = 60
@@ -28,7 +29,7 @@ ROW_CELLS = 74
 LEGEND = "+ marks what would be computed; the rest is cached"
 _EDGE_ROWS = 3
 _DIM, _BRIGHT = Style(dim=True), Style(bold=True)
-_CACHED = "memory"
+_COMPUTED = "computed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +43,22 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """One message's share of the prompt; rows: as it is shown, under its title."""
+    """One message's share of the prompt; rows: as it is shown, under its title.
+
+    below: how much of what is cached lies elsewhere than in the pool.
+    """
 
     title: str
     cached: int
     computed: int
     rows: tuple[_Row, ...]
+    below: str
 
     @property
     def heading(self) -> _Row:
-        return _Row(f"{self.title} · {_tokens(self.cached, self.computed)}", not self.computed)
+        below = f" ({self.below})" if self.below else ""
+        counts = _tokens(self.cached, self.computed)
+        return _Row(f"{self.title} · {counts}{below}", not self.computed)
 
 
 def cache_picture(report: CacheReport, messages: Sequence[MessageView]) -> list[Text]:
@@ -91,12 +98,12 @@ def _block(title: str, segments: Sequence[CacheSegment]) -> _Block:
     rows: list[_Row] = []
     in_line = False  # the segment before this one has ended within a line
     for segment in segments:
-        is_cached = segment.state == _CACHED
+        is_cached = segment.state != _COMPUTED
         counts[is_cached] += segment.end - segment.start
         text = neutralise(segment.text or "")
         rows += _abbreviated(list(_rows(text, is_cached=is_cached, goes_on=in_line)))
         in_line = bool(text) and not text.endswith("\n")
-    return _Block(title, counts[True], counts[False], tuple(rows))
+    return _Block(title, counts[True], counts[False], tuple(rows), lies_below(segments))
 
 
 def _rows(text: str, *, is_cached: bool, goes_on: bool) -> Iterator[_Row]:

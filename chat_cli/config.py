@@ -23,6 +23,7 @@ _EXPECTED: Mapping[tuple[type, ...], str] = {
     (list,): "a list",
     (dict,): "a table",
     (str, dict): "a string or a table",
+    (int, str): "a number of bytes, or a size in quotes",
 }
 
 

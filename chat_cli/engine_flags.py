@@ -13,8 +13,9 @@ from typing import Any
 import click
 
 from radixchat.chat_cli.flag import count, option, options
-from radixchat.chat_cli.paths import database_file
+from radixchat.chat_cli.paths import database_file, disk_cache_folder
 from radixchat.chat_cli.shell_completion import files, installed_models
+from radixchat.chat_cli.value_types import byte_size
 
 # Those of radixchat.radix.policies, named here because importing them would be slow.
 EVICTION_POLICIES = ("lru", "slru", "tlru", "chat")
@@ -22,6 +23,9 @@ EVICTION_POLICIES = ("lru", "slru", "tlru", "chat")
 WEIGHTS = ("auto", "fp32", "int8")
 KV_FORMATS = ("auto", "int8")
 DEVICES = ("auto", "cpu", "cuda")
+# Those of radixchat.engine.tiers.write_policy, likewise.
+WRITE_POLICIES = ("write_back", "write_through_selective")
+DISK_CACHE_BYTES = 2 << 30
 
 database_flag = option(
     "-d",
@@ -56,6 +60,42 @@ engine_flags = options(
         default="chat",
         show_default=True,
         help="Which prompts a full cache forgets first.",
+    ),
+    option(
+        "--host-cache",
+        "host_cache_bytes",
+        type=byte_size,
+        metavar="SIZE",
+        default=0,
+        show_default="none",
+        help="Memory for what a full cache forgets: 512M, 2G.",
+    ),
+    option(
+        "--disk-cache",
+        "disk_cache_bytes",
+        type=byte_size,
+        metavar="SIZE",
+        default=DISK_CACHE_BYTES,
+        show_default="2G",
+        help="Disk space for it, for all models together, so that old conversations need not be "
+        "computed again; 0: none.",
+    ),
+    option(
+        "--disk-cache-key",
+        "disk_cache_key",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        shell_complete=files,
+        show_default="not encrypted",
+        help="Encrypt it with the key in this file: 32 bytes, or these in base64.",
+    ),
+    option(
+        "--write-policy",
+        type=click.Choice(WRITE_POLICIES),
+        default="write_through_selective",
+        show_default=True,
+        help="When it is written to the disk: as it leaves memory, or also when it was asked for "
+        "twice.",
     ),
     count(
         "--threads",
@@ -98,6 +138,10 @@ ENGINE_NAMES = (
     "page_size",
     "pool_tokens",
     "eviction",
+    "host_cache_bytes",
+    "disk_cache_bytes",
+    "disk_cache_key",
+    "write_policy",
     "threads",
     "device",
     "weights",
@@ -120,4 +164,10 @@ def take_engine(values: MutableMapping[str, Any]) -> dict[str, Any]:
         from radixchat.engine.model_store import DEFAULT_MODEL
 
         taken["model"] = DEFAULT_MODEL
-    return {**taken, "prefix_cache": not values.pop("no_cache")}
+    if taken["disk_cache_key"] is not None:
+        taken["disk_cache_key"] = taken["disk_cache_key"].expanduser()
+    return {
+        **taken,
+        "disk_cache_folder": disk_cache_folder() if taken["disk_cache_bytes"] else None,
+        "prefix_cache": not values.pop("no_cache"),
+    }

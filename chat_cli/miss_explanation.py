@@ -10,11 +10,14 @@ from types import MappingProxyType
 
 from radixchat.chat_cli.cache_picture import message_titles
 from radixchat.chat_cli.miss_note import age
+from radixchat.chat_cli.places_below import from_below
 from radixchat.server.protocol import MessageView, MissReport, ResponseDone
 
 _WHY: Mapping[str, str] = MappingProxyType(
     {
         "cold": "nothing was missed: no earlier answer has computed the beginning of this prompt",
+        "not_restored": "the tokens are still there, but not where they are quick to be had",
+        "partial_page": "only whole pages are kept in host memory and on disk: these are a rest",
         "evicted": "the tokens were in the cache and had to make room for others",
         "changed": "a message before the last one has another text than before",
         "template": "the messages are the same, but the model's template has written them anew",
@@ -34,11 +37,14 @@ def miss_explanation(done: ResponseDone, messages: Sequence[MessageView]) -> Map
     counts = f"{usage.cached_tokens:,} of {usage.input_tokens:,} cached"
     if miss is None:
         if usage.cached_tokens:
-            return {"why": f"nothing was missed: {counts}, the other {new:,} are new"}
+            why = f"nothing was missed: {counts}, the other {new:,} are new"
+            return {"why": why} | _below(done)
         return {"why": _unexplained(done), "tokens": counts}
     lines = {"why": _WHY.get(miss.reason, f"the server says: {miss.reason}")}
     if miss.reason == "cold":
         return lines | {"tokens": f"{counts}, the other {new:,} are new"}
+    if usage.not_restored is not None:
+        lines["because"] = usage.not_restored
     if miss.evicted_seconds_ago is not None:
         lines["when"] = age(miss.evicted_seconds_ago)
     title = message_titles(messages).get(miss.message or "")
@@ -48,7 +54,13 @@ def miss_explanation(done: ResponseDone, messages: Sequence[MessageView]) -> Map
         lines["before"] = miss.expected_text
     if miss.got_text is not None:
         lines["now"] = miss.got_text
-    return lines | {"tokens": f"{counts}; {_again(miss)}"}
+    return lines | {"tokens": f"{counts}; {_again(miss)}"} | _below(done)
+
+
+def _below(done: ResponseDone) -> dict[str, str]:
+    """Where the cached tokens came from, unless all were in the pool."""
+    said = from_below(done.usage)
+    return {"cached": said} if said else {}
 
 
 def _again(miss: MissReport) -> str:

@@ -32,19 +32,25 @@ def prepare(settings: ChatSettings, report: Callable[[str], None]) -> LocalSetti
         raise ModelLoadError(f"what computes the model cannot be imported: {error}") from error
     names = (field.name for field in dataclasses.fields(local.LocalSettings))
     values: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    if not settings.log:
+        values["disk_cache_bytes"] = 0  # a process that is killed would leave it there
     of_the_service = local.LocalSettings(**values)
     local.prepare(of_the_service, report)
     return of_the_service
 
 
 def load(
-    settings: ChatSettings, report: Callable[[str], None]
+    settings: ChatSettings, secret: bytes, report: Callable[[str], None]
 ) -> tuple[LocalSettings, LoadedModel]:
-    """The model that the settings name, after what `prepare` does. Raises as it does."""
+    """The model that the settings name, after what `prepare` does. Raises as it does.
+
+    secret: of the store that its conversations are in.
+    """
     of_the_service = prepare(settings, report)
     from radixchat.server import local
 
-    return of_the_service, local.load_model(of_the_service)
+    disk = of_the_service.disk_cache(secret)
+    return of_the_service, local.load_model(of_the_service, disk)
 
 
 def host_of(

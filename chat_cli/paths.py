@@ -37,6 +37,11 @@ def cache_folder() -> Path:
     return Path(folder) if folder else Path(platformdirs.user_cache_dir(_NAME))
 
 
+def disk_cache_folder() -> Path:
+    """`kv` in the cache folder: what was computed of conversations, and can be computed again."""
+    return cache_folder() / "kv"
+
+
 def places() -> dict[str, Path]:
     """Files and folders by name, as PLACES has them; none of them need exist."""
     files = (config_file(), database_file().parent, history_file().parent, cache_folder())

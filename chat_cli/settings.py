@@ -37,6 +37,12 @@ class ChatSettings:
     pool_tokens: int | None = None
     prefix_cache: bool = True
     eviction: str = "chat"
+    host_cache_bytes: int = 0
+    disk_cache_bytes: int = 0
+    disk_cache_folder: Path | None = None
+    disk_cache_key: Path | None = None
+    write_policy: str = "write_through_selective"
+    tier_gate: str = "measured"
     threads: int | None = None
     device: str = "auto"
     weights: str = "auto"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from radixchat.chat_cli.places_below import from_below
 from radixchat.server.protocol import ResponseDone
 
 _ENDINGS: Mapping[str | None, str] = MappingProxyType(
@@ -22,10 +23,16 @@ _ENDINGS: Mapping[str | None, str] = MappingProxyType(
 def status_line(done: ResponseDone, stopped_by: str | None = None) -> str:
     """`cached 812/840 · first token 41 ms · 38 tok/s`, and the ending if it was not the end.
 
+    After a restart `cached 812/840 (700 from disk)`.
+
     What the conversation has left of the model's context, when that is little. stopped_by: who
     asked for an interruption.
     """
-    parts = [f"cached {done.usage.cached_tokens}/{done.usage.input_tokens}"]
+    below = from_below(done.usage)
+    parts = [
+        f"cached {done.usage.cached_tokens}/{done.usage.input_tokens}"
+        + (f" ({below})" if below else "")
+    ]
     if done.timings.ttft_ms is not None:
         parts.append(f"first token {done.timings.ttft_ms:.0f} ms")
     rate = done.timings.predicted_per_second(done.usage)

@@ -7,7 +7,9 @@ and with one that would do. Each takes what the configuration file has in its pl
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,6 +20,8 @@ from click.types import StringParamType
 from radixchat.chat_cli.control_characters import neutral_line
 
 MAX_BIAS = 100
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 _SHOWN = 60
 
 
@@ -61,6 +65,15 @@ def token_bias(value: Any) -> tuple[tuple[int, float], ...]:
             f"""-{MAX_BIAS} to {MAX_BIAS}, like '{{"198": -100}}'"""
         )
     return tuple((int(token), float(bias)) for token, bias in biases.items())
+
+
+def byte_size(value: Any) -> int:
+    """Bytes, of their number or of `512M`, `1.5G`, by 1,024s. Raises click.BadParameter."""
+    written = _SIZE.fullmatch(str(value).strip())
+    if written is None:
+        raise click.BadParameter(f"{_shown(value)} is no size, like 512M, 2G or a number of bytes")
+    number, unit = written.groups()
+    return int(Decimal(number) * (1 << _UNITS[unit.upper()]))
 
 
 def json_schema(value: Any) -> str:
@@ -127,6 +140,12 @@ def _shown(value: object) -> str:
 
 
 JSON_TYPES: Mapping[Callable[[Any], object], tuple[type, ...]] = MappingProxyType(
-    {text_list: (list,), choices: (list,), token_bias: (dict,), json_schema: (str, dict)}
+    {
+        text_list: (list,),
+        choices: (list,),
+        token_bias: (dict,),
+        json_schema: (str, dict),
+        byte_size: (int, str),
+    }
 )
 """What the configuration file has in the place of JSON, by the function that checks it."""

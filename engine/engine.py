@@ -118,8 +118,11 @@ class Engine:
             self.tiers.forget(purge.tokens, purge.namespace, purge.start)
         return pages * self.plan.page_size * self.plan.kv_bytes_per_token
 
-    def flush(self, namespace: bytes) -> int:
-        """Forget what no request uses of a namespace, in every tier; how many pages became free."""
+    def flush(self, namespace: bytes | None) -> int:
+        """Forget what no request uses of a namespace, or of all, in every tier.
+
+        Returns how many pages of the pool became free.
+        """
         freed = self.cache.flush(namespace)
         if self.tiers is not None:
             self.tiers.flush(namespace)

@@ -76,10 +76,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Of a prompt's tokens, `cached` were found, and `processed` have K/V, those included."""
+    """Of a prompt's tokens, `cached` were found, and `processed` have K/V, those included.
+
+    host, disk, store: of the cached ones, those that were brought back from there.
+    """
 
     cached: int
     processed: int
+    host: int = 0
+    disk: int = 0
+    store: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +228,8 @@ class Request:
     def progress(self) -> Progress:
         """How far its prompt is; it was admitted."""
         assert self.num_cached is not None
-        return Progress(self.num_cached, min(self.num_computed, self.num_prompt))
+        below = (self.restored.get(tier, 0) for tier in (Tier.HOST, Tier.DISK, Tier.STORE))
+        return Progress(self.num_cached, min(self.num_computed, self.num_prompt), *below)
 
     def sibling(self, request_id: int, index: int) -> Request:
         """The same question again, with noise of its own; before it is submitted."""

@@ -48,7 +48,7 @@ async def flush_cache(request: Request) -> JsonLine:
     if query.scope == "all" and not principal.is_operator:
         raise ApiError(403, "operator_required", "scope is 'all': that is for an operator's key")
     namespace = None if query.scope == "all" else service.namespace
-    pages = await service.host.engine.ask(lambda engine: engine.cache.flush(namespace))
+    pages = await service.host.engine.ask(lambda engine: engine.flush(namespace))
     return JsonLine(wire_dict(Flushed(tokens=pages * service.host.plan.page_size)))
 
 

@@ -6,7 +6,7 @@ Knows how a prompt is laid out and how much of it was found; no cache and no res
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from radixchat.server.conversation import Conversation
@@ -14,43 +14,56 @@ from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import CacheReport, CacheSegment
 from radixchat.server.token_texts import TokenTexts
 
-MEMORY, COMPUTED = "memory", "computed"
+COMPUTED = "computed"
+
+Found = Sequence[tuple[str, int]]
+"""Places, of SOURCES, and how many tokens come from each, in the order of the prompt."""
 
 
 def cache_report(
     prompts: PromptBuilder,
     asked: Conversation,
     prompt_ids: Sequence[int],
-    cached: int,
+    found: Found,
     response: str | None = None,
     texts: TokenTexts | None = None,
 ) -> CacheReport:
-    """Of a prompt that answers the end of `asked`, whose first `cached` tokens were found; or of
-    that path itself, if it ends with an answer.
+    """Of a prompt that answers the end of `asked`, whose first tokens were `found`; or of that path
+    itself, if it ends with an answer.
 
     A segment lies in one message's share and has one state. Slow for long texts: a part that was
     rendered as a whole is rendered again to find the borders; where that does not tell, the
     message is None. texts: to have each segment's text, too.
     """
-    total = len(prompt_ids)
+    total, cached = len(prompt_ids), sum(tokens for _, tokens in found)
+    places = list(_places(found, total))
     borders: list[tuple[int, str | None]] = [(0, None)]
     if asked.messages:
         layout = prompts.layout(asked, prompt_ids)
-        found = [layout.start(position) for position in range(len(asked.shown))]
-        pairs = zip(found, asked.shown, strict=True)
+        starts = [layout.start(position) for position in range(len(asked.shown))]
+        pairs = zip(starts, asked.shown, strict=True)
         known = [(start, message.id) for start, message in pairs if start is not None]
-        if len(known) == len(found):
+        if len(known) == len(starts):
             borders = list(known)
     segments: list[CacheSegment] = []
     ends = [start for start, _ in borders[1:]] + [total]
     for (start, message), end in zip(borders, ends, strict=True):
-        middle = min(max(cached, start), end)
-        for first, last, state in ((start, middle, MEMORY), (middle, end, COMPUTED)):
+        for state, begin, stop in places:
+            first, last = max(begin, start), min(stop, end)
             if first < last:
                 segments.append(CacheSegment(first, last, state, message))
     if texts is not None:
         segments = _with_texts(segments, prompt_ids, texts)
     return CacheReport(response, total, cached, tuple(segments))
+
+
+def _places(found: Found, total: int) -> Iterator[tuple[str, int, int]]:
+    """Each place, from where to where; what was not found is computed."""
+    start = 0
+    for state, tokens in found:
+        yield state, start, start + tokens
+        start += tokens
+    yield COMPUTED, start, total
 
 
 def _with_texts(

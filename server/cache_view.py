@@ -15,12 +15,14 @@ from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.hint import Observe, Purge, Signal
 from radixchat.engine.request import Request
 from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.tiers.outlook import outlook
 from radixchat.server.cache_report import cache_report
 from radixchat.server.conversation import Conversation, chat_messages
 from radixchat.server.draft import Draft, certain_tokens
 from radixchat.server.message import Message, check_text
 from radixchat.server.protocol import CacheNode, CacheReport, CacheTree, TreeMessage
 from radixchat.server.response_options import MAX_PRIORITY
+from radixchat.server.response_usage import SOURCES
 from radixchat.server.token_texts import TokenTexts
 from radixchat.server.tree_warmth import branches, cached_tokens
 
@@ -54,13 +56,15 @@ class CacheView:
         """
         asked, prompt = await asyncio.to_thread(self._prompt, path, text, turn)
         namespace = self._namespace
-        match = await self._host.engine.ask(lambda engine: engine.cache.match(prompt, namespace))
-        cached = min(match.length, max(len(prompt) - 1, 0))
+        spans = await self._host.engine.ask(
+            lambda engine: outlook(engine.cache, engine.tiers, prompt, namespace)
+        )
+        found = [(SOURCES[span.tier], span.end - span.start) for span in spans]
         named = TokenTexts(self._host.tokenizer) if texts else None
         report = await asyncio.to_thread(
-            cache_report, self._host.prompts, asked, prompt, cached, texts=named
+            cache_report, self._host.prompts, asked, prompt, found, texts=named
         )
-        computing_ms = self._host.prefill_rate.predict(len(prompt) - cached)
+        computing_ms = self._host.prefill_rate.predict(len(prompt) - report.cached_tokens)
         return replace(report, computing_ms=computing_ms)
 
     async def warm(
@@ -83,8 +87,13 @@ class CacheView:
         ]
 
     def _lengths(self, prompts: Sequence[Sequence[int]], engine: Engine) -> list[int]:
-        """How much of each prompt is cached."""
-        return [engine.cache.match(prompt, self._namespace).length for prompt in prompts]
+        """How much of each prompt is in the pool, or would come back to it."""
+        cache, lengths = engine.cache, []
+        for prompt in prompts:
+            # A path of a tree is no prompt yet: something follows its last token.
+            spans = outlook(cache, engine.tiers, (*prompt, 0), self._namespace)
+            lengths.append(spans[-1].end if spans else 0)
+        return lengths
 
     async def tree(self, path: Conversation | None) -> CacheTree:
         """The nodes of the namespace; those of the path are marked."""

@@ -51,6 +51,10 @@ def completion_timings(ends: Sequence[ChoiceEnd]) -> dict[str, Any] | None:
         usage.output_tokens,
         usage.draft_tokens,
         usage.accepted_tokens,
+        host_tokens=usage.host_tokens,
+        disk_tokens=usage.disk_tokens,
+        store_tokens=usage.store_tokens,
+        not_restored=usage.not_restored,
     )
     speed = round(usage.computed_tokens / prompt_ms * 1000, 3) if prompt_ms else None
     return {**sample.timings.to_dict(spent), "prompt_per_second": speed}

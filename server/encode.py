@@ -23,7 +23,7 @@ from radixchat.server.response_events import (
     ResponseSnapshot,
 )
 from radixchat.server.response_object import (
-    cache_details,
+    details_of,
     has_item,
     item_id,
     item_status,
@@ -237,7 +237,7 @@ def cache_event(report: CacheReport, *, lane: str | None = None) -> ResponseCach
         cached_tokens=report.cached_tokens,
         computed_tokens=report.input_tokens - report.cached_tokens,
         segments=segments(report),
-        divergence=None if miss is None else cache_details(miss, report.cached_tokens),
+        divergence=None if miss is None else details_of(miss, report.source),
         stream_id=lane,
     )
 

@@ -205,7 +205,7 @@ def _done(event: Fields) -> ResponseDone:
     extras, output = response["x"], response["output"]
     part: Fields = output[0]["content"][0] if output else {"text": "", "logprobs": []}
     reason = response["incomplete_details"]
-    usage = _usage(response["usage"])
+    usage = _usage(response["usage"], response["timings"], response["x_cache"])
     logprobs = _logprobs(part["logprobs"])
     return ResponseDone(
         conversation=extras["conversation"],
@@ -230,7 +230,7 @@ def _done(event: Fields) -> ResponseDone:
     )
 
 
-def _usage(usage: Fields) -> ResponseUsage:
+def _usage(usage: Fields, timings: Fields, cache: Fields) -> ResponseUsage:
     read, written = usage["input_tokens_details"], usage["output_tokens_details"]
     return ResponseUsage(
         input_tokens=usage["input_tokens"],
@@ -240,6 +240,11 @@ def _usage(usage: Fields) -> ResponseUsage:
         draft_tokens=written["draft_tokens"],
         accepted_tokens=written["accepted_tokens"],
         kept_tokens=written["kept_tokens"],
+        # A server of an earlier version has no tiers.
+        host_tokens=timings.get("cache_host_n", 0),
+        disk_tokens=timings.get("cache_disk_n", 0),
+        store_tokens=timings.get("cache_store_n", 0),
+        not_restored=cache.get("not_restored"),
     )
 
 

@@ -10,7 +10,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from radixchat.engine.request import Usage
-from radixchat.server.cache_report import cache_report
+from radixchat.server.cache_report import Found, cache_report
 from radixchat.server.comparison import closest, load_comparison, load_comparisons
 from radixchat.server.miss import AskedPrompt, explain_miss
 from radixchat.server.protocol import CacheReport, MissReport
@@ -44,7 +44,12 @@ class PromptExplainer:
             return None
         path = turn.asked
         asked = AskedPrompt(
-            path, turn.prompt_ids, host.prompts.render_hash, self._principal, host.began
+            path,
+            turn.prompt_ids,
+            host.prompts.render_hash,
+            self._principal,
+            host.began,
+            host.plan.page_size,
         )
         load = load_comparisons
         if compared is not None:
@@ -58,8 +63,8 @@ class PromptExplainer:
 
         return await asyncio.to_thread(explain)
 
-    async def _report(self, response: str, turn: Turn, cached: int) -> CacheReport:
+    async def _report(self, response: str, turn: Turn, found: Found) -> CacheReport:
         prompts = self._host.prompts
         return await asyncio.to_thread(
-            cache_report, prompts, turn.asked, turn.prompt_ids, cached, response
+            cache_report, prompts, turn.asked, turn.prompt_ids, found, response
         )

@@ -71,16 +71,20 @@ class ChatHost:
         notices: tuple[str, ...],
         namespace_of: Callable[[str], bytes],
         closes_store: bool = True,
+        tiers: str = "",
     ) -> None:
         """namespace_of: the root of a principal's KV, which no client can choose.
 
         closes_store: the store, and its thread, end with this; otherwise somebody goes on with it.
+        tiers: what is below the engine's pool, in words.
         """
         self.model_name = model_name
         self.n_ctx = plan.max_tokens
         self.notices = notices
         self.boot_id = str(ULID())
         self.plan = plan
+        self.has_tiers = bool(tiers)
+        self.engine_in_words = f"{plan}; below the pool {tiers}" if tiers else str(plan)
         self.engine = engine
         self.store = store
         self.tokenizer = tokenizer

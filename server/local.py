@@ -18,9 +18,11 @@ from radixchat.engine.model_config import ModelConfig
 from radixchat.engine.model_store import ModelStore
 from radixchat.engine.template import ChatTemplate
 from radixchat.engine.thread import EngineThread
+from radixchat.engine.tiers.open_tiers import MakeStore
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.warm_up import warm_up
 from radixchat.engine.weights import Checkpoint, inspect_checkpoint, load_checkpoint
+from radixchat.server.disk_cache import DiskCache, read_key
 from radixchat.server.host import ChatHost
 from radixchat.server.local_principal import LOCAL_PRINCIPAL
 from radixchat.server.model_name import public_name
@@ -36,8 +38,9 @@ _NO_MEMORY = ("allocate memory", "out of memory")
 class LocalSettings:
     """What a user may say about a service in this process; None means the default.
 
-    model: an installed model's name, a .gguf file or a folder. database: None keeps the
-    conversations in memory only.
+    model: an installed model's name, a .gguf file or a folder. disk_cache_bytes: of the folder,
+    which all models share; 0 is none. disk_cache_key: a file with the key that encrypts it.
+    database: None keeps the conversations in memory only, and nothing on the disk.
     """
 
     model: str
@@ -45,6 +48,12 @@ class LocalSettings:
     pool_tokens: int | None = None
     prefix_cache: bool = True
     eviction: str = "chat"
+    host_cache_bytes: int = 0
+    disk_cache_bytes: int = 0
+    disk_cache_folder: Path | None = None
+    disk_cache_key: Path | None = None
+    write_policy: str = "write_through_selective"
+    tier_gate: str = "measured"
     threads: int | None = None
     device: str = "auto"
     weights: str = "auto"
@@ -59,6 +68,9 @@ class LocalSettings:
             pool_tokens=self.pool_tokens,
             prefix_cache=self.prefix_cache,
             eviction=self.eviction,
+            host_cache_bytes=self.host_cache_bytes if self.prefix_cache else 0,
+            write_policy=self.write_policy,
+            tier_gate=self.tier_gate,
             threads=self.threads,
             device=self.device,
             weights=self.weights,
@@ -66,16 +78,28 @@ class LocalSettings:
             exact=self.exact,
         )
 
+    def disk_cache(self, secret: bytes) -> DiskCache | None:
+        """Where pages go from memory, if anywhere; secret: the database's. Raises ConfigError."""
+        folder = self.disk_cache_folder
+        if not (self.prefix_cache and self.disk_cache_bytes and folder and self.database):
+            return None  # without a database nobody could come back to what is in it
+        key = None if self.disk_cache_key is None else read_key(self.disk_cache_key)
+        return DiskCache(folder, self.disk_cache_bytes, secret, key)
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model ready to serve: the engine over its weights, and what turns text into tokens."""
+    """A model ready to serve: the engine over its weights, and what turns text into tokens.
+
+    tiers: what is below the engine's pool, in words; "": nothing.
+    """
 
     engine: Engine
     tokenizer: Tokenizer
     prompts: PromptBuilder
     options: OptionReader
     notices: tuple[str, ...]
+    tiers: str = ""
 
 
 @asynccontextmanager
@@ -86,7 +110,8 @@ async def open_host(settings: LocalSettings) -> AsyncIterator[ChatHost]:
     """
     # The store comes first: it is quick, and an unusable file should not cost a model's loading.
     async with open_store(settings.database) as database:
-        model = await asyncio.to_thread(load_model, settings)
+        disk = settings.disk_cache(await database.call(database.store.secret))
+        model = await asyncio.to_thread(load_model, settings, disk)
         async with run_host(settings, model, database) as host:
             yield host
 
@@ -111,6 +136,7 @@ async def run_host(
         notices=model.notices,
         namespace_of=functools.partial(model.engine.namespace, secret),
         closes_store=closes_store,
+        tiers=model.tiers,
     )
     try:
         yield host
@@ -140,8 +166,11 @@ def inspect_model(settings: LocalSettings) -> None:
     inspect_description(path)
 
 
-def load_model(settings: LocalSettings) -> LoadedModel:
-    """Load what the settings name, from disk only. Raises ModelLoadError or ConfigError."""
+def load_model(settings: LocalSettings, disk: DiskCache | None = None) -> LoadedModel:
+    """Load what the settings name, from disk only; disk: with a tier there, which is opened.
+
+    Raises ModelLoadError or ConfigError.
+    """
     config = settings.engine_config()
     arithmetic = config.arithmetic()
     path = _installed(settings)
@@ -149,7 +178,6 @@ def load_model(settings: LocalSettings) -> LoadedModel:
         config.resolve(inspect_checkpoint(path))
     with _memory_for(settings.model):
         checkpoint = load_checkpoint(path, arithmetic.dtype, arithmetic.weights)
-        engine = Engine(checkpoint, config)
     tokenizer = (
         Tokenizer.from_directory(path)
         if checkpoint.fields is None
@@ -161,13 +189,29 @@ def load_model(settings: LocalSettings) -> LoadedModel:
             f"{checkpoint.config.vocab_size}; they do not belong together"
         )
     template = ChatTemplate.of(tokenizer)
+    prompts = render_hash(path, checkpoint, template)
+    make_store: MakeStore | None = None
+    if disk is not None:
+        make_store = disk.store_of(checkpoint.fingerprint, checkpoint.config, prompts)
+    with _memory_for(settings.model):
+        engine = Engine(checkpoint, config, make_store=make_store)
     return LoadedModel(
         engine=engine,
         tokenizer=tokenizer,
-        prompts=PromptBuilder(tokenizer, template, render_hash(path, checkpoint, template)),
+        prompts=PromptBuilder(tokenizer, template, prompts),
         options=OptionReader(tokenizer, checkpoint.config.vocab_size),
         notices=(*model_notices(checkpoint.config), *template_notices(template)),
+        tiers=tiers_in_words(engine, disk),
     )
+
+
+def tiers_in_words(engine: Engine, disk: DiskCache | None) -> str:
+    """`512 MiB of host memory, 2048 MiB on disk in ~/.cache/radixchat/kv`; "" without tiers."""
+    if engine.tiers is None:
+        return ""
+    host = engine.tiers.host
+    words = f"{_mebibytes(host.num_slots * host.page_bytes)} of host memory"
+    return words if disk is None else f"{words}, {_mebibytes(disk.quota_bytes)} in {disk.folder}"
 
 
 def _installed(settings: LocalSettings) -> Path:
@@ -227,3 +271,7 @@ def template_notices(template: ChatTemplate) -> tuple[str, ...]:
         f"this model's chat template rewrites history ({template.lint.reason}): "
         "each turn recomputes what follows the change",
     )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB"

@@ -25,7 +25,7 @@ class AskedPrompt:
     """The prompt whose tokens were looked for.
 
     path: its messages, the one to be answered last. cache_began: when the cache that was asked
-    was empty last, in seconds since the epoch.
+    was empty last, in seconds since the epoch. page_size: only whole pages outlive it.
     """
 
     path: Conversation
@@ -33,6 +33,7 @@ class AskedPrompt:
     render_hash: str
     principal: str
     cache_began: float
+    page_size: int = 1
 
 
 def explain_miss(
@@ -68,6 +69,10 @@ def explain_miss(
         return _report("namespace", index, missed, common, asked, layout)
     if lost <= 0:
         return _explain_difference(asked, comparison, common, missed, layout, tokenizer)
+    if usage.device_tokens < usage.cached_tokens and lost < asked.page_size:
+        return _report("partial_page", index, lost, common, asked, layout)
+    if usage.not_restored is not None:
+        return _report("not_restored", index, lost, common, asked, layout)
     if usage.evicted_tokens > 0:
         ago = usage.evicted_seconds_ago
         return _report("evicted", index, lost, common, asked, layout, evicted_seconds_ago=ago)

@@ -13,22 +13,24 @@ from typing import Any
 class MissReport:
     """Why the cache had less of a prompt than an earlier response of the conversation promises.
 
-    reason: "cold", there is no such response; "evicted", the tokens were in the cache and had to
-    make room; "changed", a message before the one to be answered has another text; "template",
-    the messages are the same but were rendered or encoded otherwise; "namespace", the earlier
-    response was another tenant's; "model", another model, tokenizer or template made it;
-    "expired", it was computed before this cache existed; "truncated", one of the two had turns
-    that were left out of the other; else "unknown".
+    reason: "cold", there is no such response; "not_restored", the tokens are in host memory, on
+    disk or in another store, and computing them was quicker, or looked so; "partial_page", they are
+    the rest of a page, and only whole ones are kept below the pool; "evicted", they were in the
+    cache and had to make room; "changed", a message before the one to be answered has another text;
+    "template", the messages are the same but were rendered or encoded otherwise; "namespace", the
+    earlier response was another tenant's; "model", another model, tokenizer or template made it;
+    "expired", it was computed before this cache existed; "truncated", one of the two had turns that
+    were left out of the other; else "unknown".
 
     index: the first token that was missed; of "changed", "template" and "truncated" the first that
     differs.
     message: the id of the prompt's message in whose share it lies, None where that is not known.
     expected_text, got_text: the earlier response's text and the prompt's around the first token
     that differs. comparison_reusable_tokens: leading tokens that both have; None where the earlier
-    ones are not known. cache_missed_tokens: of "evicted", "expired" and "unknown", how many of
-    these had to be computed again. Where the prompts differ ("changed", "template", "truncated",
-    "namespace", "model"): tokens computed before the message to be answered, at most as many as
-    the earlier response had. 0 of "cold".
+    ones are not known. cache_missed_tokens: of "not_restored", "partial_page", "evicted", "expired"
+    and "unknown", how many of these had to be computed again. Where the prompts differ ("changed",
+    "template", "truncated", "namespace", "model"): tokens computed before the message to be
+    answered, at most as many as the earlier response had. 0 of "cold".
     """
 
     reason: str

@@ -19,6 +19,7 @@ from radixchat.engine.errors import RadixChatError
 from radixchat.engine.request import FinishReason, Progress, Request, TokenEvent, Usage
 from radixchat.engine.thread import EngineThread
 from radixchat.server.answer_record import AnswerRecord
+from radixchat.server.cache_report import Found
 from radixchat.server.message import Answer
 from radixchat.server.protocol import (
     CacheReport,
@@ -31,6 +32,7 @@ from radixchat.server.protocol import (
     describe_error,
 )
 from radixchat.server.response_log import ResponseLog, Subscription
+from radixchat.server.response_usage import SOURCES
 
 # A crash loses at most this much of an answer; one small transaction each, whatever the speed.
 PARTIAL_INTERVAL_S = 0.5
@@ -56,12 +58,12 @@ class ResponseSink(Protocol):
 class Explanations:
     """What is said of a prompt's cache; each may take a while.
 
-    miss: why the cache had as little of it as it had. report: where its tokens came from, given how
-    many were found; None where nobody wants to know.
+    miss: why the cache had as little of it as it had. report: where its tokens came from, given
+    what was found; None where nobody wants to know.
     """
 
     miss: Callable[[Usage], Awaitable[MissReport | None]]
-    report: Callable[[int], Awaitable[CacheReport]] | None = None
+    report: Callable[[Found], Awaitable[CacheReport]] | None = None
 
 
 _LOGGER = logging.getLogger(__name__)
@@ -228,7 +230,7 @@ class LiveResponse:
 
             async def tell() -> None:
                 try:
-                    self.log.show(await report(progress.cached))
+                    self.log.show(await report(_found(progress)))
                 except Exception:
                     _LOGGER.exception("response %s: its prompt was not explained", self.id)
 
@@ -257,3 +259,8 @@ class LiveResponse:
     ) -> ResponseDone:
         sequence = self.log.end_sequence(status if self._generate else "incomplete")
         return self._record.done(self.created, status, reason, sequence=sequence, error=error)
+
+
+def _found(progress: Progress) -> Found:
+    below = (progress.host, progress.disk, progress.store)
+    return tuple(zip(SOURCES, (progress.cached - sum(below), *below), strict=True))

@@ -15,7 +15,7 @@ from radixchat.server.error_info import ErrorInfo
 from radixchat.server.miss_report import MissReport
 from radixchat.server.output_logprob import OutputLogprob
 from radixchat.server.response_options import ResponseOptions
-from radixchat.server.response_usage import ResponseTimings, ResponseUsage
+from radixchat.server.response_usage import SOURCES, ResponseTimings, ResponseUsage
 
 FIRST_DELTA = 4
 NUM_CLOSING = 4  # text, part and item are done, and the response
@@ -64,7 +64,9 @@ class PrefillProgress:
 
 @dataclass(frozen=True, slots=True)
 class CacheSegment:
-    """Tokens [start, end) of a prompt; state: "memory" or "computed"; message: whose share it is.
+    """Tokens [start, end) of a prompt; message: whose share it is.
+
+    state: "memory", the pool; "host", "disk" or "store", a tier below it; or "computed".
 
     message: None where that cannot be told. text: the tokens as text, special ones too, where that
     was asked for; of a character that two segments share, the later has it.
@@ -92,6 +94,12 @@ class CacheReport:
     segments: tuple[CacheSegment, ...]
     divergence: MissReport | None = None
     computing_ms: float | None = None
+
+    @property
+    def source(self) -> str | None:
+        """The farthest place that something comes from; None: nothing is cached."""
+        found = {segment.state for segment in self.segments}
+        return next((place for place in reversed(SOURCES) if place in found), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,7 @@ class ResponseDone:
             "n_ctx": self.n_ctx,
             "tokens_left": self.tokens_left,
             "prompt_cache_diagnostics": self.miss.diagnostics() if self.miss else None,
-            "x_cache": self.miss.details() if self.miss else None,
+            "x_cache": self._x_cache(),
             "left_out": list(self.left_out),
             "left_out_tokens": self.left_out_tokens,
         }
@@ -189,6 +197,15 @@ class ResponseDone:
             turn["input_ids"] = list(self.input_ids)
             turn["output_ids"] = list(self.output_ids)
         return turn
+
+    def _x_cache(self) -> dict[str, Any] | None:
+        """None where there is nothing to say: nothing was missed, nor came from below the pool."""
+        details = self.miss.details() if self.miss else None
+        usage = self.usage
+        if usage.source in (None, "memory") and usage.not_restored is None:
+            return details
+        below = {"source": usage.source, "not_restored": usage.not_restored}
+        return {**below, **(details or {})}
 
 
 ResponseEvent = (

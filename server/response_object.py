@@ -6,7 +6,7 @@ Knows no socket and no lane; `encode.py` puts it into events.
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from radixchat.server.api_error import sentence
 from radixchat.server.miss_report import MissReport
@@ -86,7 +86,7 @@ def response_object(
         usage=None if done is None else usage_object(done.usage),
         prompt_cache_diagnostics=None if done is None else diagnostics(done),
         timings=None if done is None else Timings(**done.timings.to_dict(done.usage)),
-        x_cache=None if done is None else cache_details(done.miss, done.usage.cached_tokens),
+        x_cache=None if done is None else cache_details(done.miss, done.usage),
         x=_extras(created, done, token_ids=token_ids),
     )
 
@@ -182,14 +182,22 @@ def diagnostics(done: ResponseDone) -> CacheDiagnostics:
     )
 
 
-def cache_details(miss: MissReport | None, cached_tokens: int) -> CacheDetails:
+def cache_details(miss: MissReport | None, usage: ResponseUsage) -> CacheDetails:
     """Our words for it, all of them."""
-    source: Literal["memory"] | None = "memory" if cached_tokens else None
+    return details_of(miss, usage.source, usage.not_restored)
+
+
+def details_of(
+    miss: MissReport | None, source: str | None, not_restored: str | None = None
+) -> CacheDetails:
+    """The same of a prompt that nobody has asked an answer to; source: one of SOURCES."""
+    place = cast("Literal['memory', 'host', 'disk', 'store'] | None", source)
     if miss is None:
-        return CacheDetails(source=source, reason=None)
+        return CacheDetails(source=place, reason=None, not_restored=not_restored)
     return CacheDetails(
-        source=source,
+        source=place,
         reason=miss.reason,
+        not_restored=not_restored,
         index=miss.index,
         message=miss.message,
         expected_text=miss.expected_text,

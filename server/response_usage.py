@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+SOURCES = ("memory", "host", "disk", "store")
+"""Where cached tokens may be, the nearest first: the pool, and the tiers below it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResponseUsage:
     """Tokens of one response. cached_tokens <= input_tokens - 1.
+
+    host_tokens, disk_tokens, store_tokens: of the cached ones, those that were brought back from
+    below the pool; not_restored: why others that are there were not.
 
     draft_tokens: guessed from the conversation, or forced by a grammar, and computed ahead;
     accepted_tokens: those of them that were sampled, a part of the output. kept_tokens: of the
@@ -23,6 +29,34 @@ class ResponseUsage:
     draft_tokens: int = 0
     accepted_tokens: int = 0
     kept_tokens: int | None = None
+    host_tokens: int = 0
+    disk_tokens: int = 0
+    store_tokens: int = 0
+    not_restored: str | None = None
+
+    def __post_init__(self) -> None:
+        assert min(self.device_tokens, self.computed_tokens) >= 0, f"not a sum: {self}"
+
+    @property
+    def device_tokens(self) -> int:
+        """Prompt tokens that were in the pool."""
+        return self.cached_tokens - self.host_tokens - self.disk_tokens - self.store_tokens
+
+    @property
+    def computed_tokens(self) -> int:
+        """Prompt tokens that were not cached."""
+        return self.input_tokens - self.cached_tokens
+
+    @property
+    def sources(self) -> tuple[tuple[str, int], ...]:
+        """Where the cached tokens were, the nearest first, and how many; none with 0."""
+        counts = (self.device_tokens, self.host_tokens, self.disk_tokens, self.store_tokens)
+        return tuple((name, n) for name, n in zip(SOURCES, counts, strict=True) if n)
+
+    @property
+    def source(self) -> str | None:
+        """The farthest place that something came from; None: nothing was cached."""
+        return self.sources[-1][0] if self.sources else None
 
     def to_dict(self) -> dict[str, Any]:
         """The `usage` object of the Responses API."""
@@ -79,14 +113,21 @@ class ResponseTimings:
         )
 
     def to_dict(self, usage: ResponseUsage) -> dict[str, Any]:
-        """The `timings` object, with llama.cpp's names; draft_n: guessed or forced tokens."""
+        """The `timings` object, with llama.cpp's names; draft_n: guessed or forced tokens.
+
+        cache_n: all that were cached; cache_host_n, cache_disk_n, cache_store_n: of these, from
+        below the pool.
+        """
         return {
             "ttft_ms": self.ttft_ms,
             "queue_ms": self.queue_ms,
             "prompt_ms": self.prompt_ms,
             "predicted_ms": self.predicted_ms,
             "cache_n": usage.cached_tokens,
-            "prompt_n": usage.input_tokens - usage.cached_tokens,
+            "cache_host_n": usage.host_tokens,
+            "cache_disk_n": usage.disk_tokens,
+            "cache_store_n": usage.store_tokens,
+            "prompt_n": usage.computed_tokens,
             "predicted_n": usage.output_tokens,
             "predicted_per_second": self.predicted_per_second(usage),
             "draft_n": usage.draft_tokens,

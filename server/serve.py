@@ -74,7 +74,7 @@ async def serve(
                 serving = Serving(
                     url=url_of(settings, sockets),
                     model_name=host.model_name,
-                    plan=str(host.plan),
+                    plan=host.engine_in_words,
                     n_ctx=host.n_ctx,
                     database=local.database,
                     needs_key=await auth.needs_key(),

@@ -260,7 +260,7 @@ class ChatService(ConversationService):
     async def stats(self, *, everybody: bool = True) -> dict[str, int | float | str]:
         """How the engine was set up and, of all its principals, its counters since start."""
         snapshot = asdict(self.host.engine.snapshot) if everybody else {"counters": {}}
-        return {"engine": str(self.host.plan), **snapshot.pop("counters"), **snapshot}
+        return {"engine": self.host.engine_in_words, **snapshot.pop("counters"), **snapshot}
 
     async def _respond(self, ask: Ask, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
         """Accept a turn and hand on its events; whoever leaves cancels it, at once."""

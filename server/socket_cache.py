@@ -12,7 +12,7 @@ from radixchat.engine.errors import ConversationNotFound, RadixChatError
 from radixchat.server.api_error import invalid_value, missing
 from radixchat.server.encode import segments
 from radixchat.server.input_messages import input_messages
-from radixchat.server.response_object import cache_details
+from radixchat.server.response_object import details_of
 from radixchat.server.service import ChatService
 from radixchat.server.wire_client_events import (
     CacheInspect,
@@ -108,6 +108,6 @@ class SocketCache:
             cached_tokens=report.cached_tokens,
             computed_tokens=report.input_tokens - report.cached_tokens,
             segments=segments(report),
-            divergence=None if miss is None else cache_details(miss, report.cached_tokens),
+            divergence=None if miss is None else details_of(miss, report.source),
             computing_ms=report.computing_ms,
         )

@@ -46,7 +46,7 @@ class StoredResponse:
             status=row.status,
             reason=row.reason,
             output_text=text,
-            usage=_usage(row.usage),
+            usage=_usage(row.usage, row.timings),
             timings=_timings(row.timings),
             input_ids=(),
             output_ids=(),
@@ -69,7 +69,7 @@ class StoredResponse:
         return self.log.subscribe(wake, after)
 
 
-def _usage(stored: dict[str, Any]) -> ResponseUsage:
+def _usage(stored: dict[str, Any], timings: dict[str, Any]) -> ResponseUsage:
     """Of a response whose process was killed nothing is known: zeros."""
     given = stored.get("input_tokens_details", {})
     made = stored.get("output_tokens_details", {})
@@ -81,6 +81,9 @@ def _usage(stored: dict[str, Any]) -> ResponseUsage:
         made.get("draft_tokens", 0),
         made.get("accepted_tokens", 0),
         made.get("kept_tokens"),
+        timings.get("cache_host_n", 0),
+        timings.get("cache_disk_n", 0),
+        timings.get("cache_store_n", 0),
     )
 
 

@@ -43,8 +43,8 @@ class TreeMessage:
     """A message of a conversation's tree; parent: None at the root.
 
     on_path: it leads to the tip. responses: the ids of those that made it, of an answer. tokens:
-    its share of a prompt; cached: how many of these are in the cache, with all before them. None:
-    nobody has asked, or it cannot be told.
+    its share of a prompt; cached: how many of these are in the cache with all before them, or would
+    come back to it. None: nobody has asked, or it cannot be told.
     """
 
     id: str

@@ -83,13 +83,20 @@ class UsageObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
-    """Milliseconds and tokens, with llama.cpp's names where it has one."""
+    """Milliseconds and tokens, with llama.cpp's names where it has one.
+
+    cache_n: all cached tokens; of these cache_host_n, cache_disk_n and cache_store_n came back from
+    below the pool.
+    """
 
     ttft_ms: float | None
     queue_ms: float | None
     prompt_ms: float | None
     predicted_ms: float | None
     cache_n: int
+    cache_host_n: int
+    cache_disk_n: int
+    cache_store_n: int
     prompt_n: int
     predicted_n: int
     predicted_per_second: float | None
@@ -111,11 +118,13 @@ class CacheDiagnostics:
 class CacheDetails:
     """Where the cached tokens came from, and why there were not more: see MissReport.
 
-    source: null where none was cached. reason: null where nothing was missed.
+    source: the farthest place that some came from; null where none was cached. reason: null where
+    nothing was missed. not_restored: why what lies below the pool was computed again.
     """
 
-    source: Literal["memory"] | None
+    source: Literal["memory", "host", "disk", "store"] | None
     reason: str | None
+    not_restored: str | None = None
     index: int | None = None
     message: str | None = None
     expected_text: str | None = None

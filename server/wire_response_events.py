@@ -163,9 +163,10 @@ class PrefillProgressEvent(StateEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentObject:
-    """Tokens [from, to) of the prompt; state: "memory" or "computed"; message: whose they are.
+    """Tokens [from, to) of the prompt; message: whose they are.
 
-    text: what they are, where that was asked for.
+    state: "memory", "host", "disk", "store" or "computed". text: what they are, where that was
+    asked for.
     """
 
     from_: int

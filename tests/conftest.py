@@ -9,6 +9,8 @@ import signal
 os.environ.setdefault("TRITON_INTERPRET", "1")
 # As the command line does, and for its reason: torch's threads must not spin on a busy machine.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# The folder of models is the user's, and what is computed of them is not to be kept beside them.
+os.environ["RADIXCHAT_DISK_CACHE"] = "0"
 
 import json
 import lzma

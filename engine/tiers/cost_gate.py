@@ -75,19 +75,24 @@ class CostGate:
 
     def admits(self, tier: Tier, pages: int) -> Verdict:
         """How many of the span's pages are to come from the tier."""
-        load_us = self._load_us.get(tier)
-        if self.mode == "never":
-            return Verdict(0, "the gate is shut")
-        if self.mode == "always" or load_us is None or load_us < self.prefill_us:
-            return Verdict(pages)
+        objection = self.objection(tier)
+        if objection is None or self.mode == "never":
+            return Verdict(0 if objection else pages, objection)
         refused = self._refused.get(tier, 0) + 1
         self._refused[tier] = refused
         if refused % PROBE_EVERY == 0:
             return Verdict(min(pages, 1))
-        return Verdict(
-            0,
-            f"{tier.name.lower()} takes {load_us:.0f} us a token, computing {self.prefill_us:.0f}",
-        )
+        return Verdict(0, objection)
+
+    def objection(self, tier: Tier) -> str | None:
+        """Why nothing is to come from the tier now, but to try it again; None: it may come."""
+        load_us = self._load_us.get(tier)
+        if self.mode == "never":
+            return "the gate is shut"
+        if self.mode == "always" or load_us is None or load_us < self.prefill_us:
+            return None
+        name, computing_us = tier.name.lower(), self.prefill_us
+        return f"{name} takes {load_us:.0f} us a token, computing {computing_us:.0f}"
 
 
 def _mean(before: float | None, now: float) -> float:

@@ -5,6 +5,7 @@ export const CAME = {
   memory: "from memory",
   host: "from host memory",
   disk: "from disk",
+  store: "from a store",
   computed: "computed now",
   generated: "generated",
 };
@@ -12,6 +13,7 @@ export const WOULD_COME = {
   memory: "in memory",
   host: "in host memory",
   disk: "on disk",
+  store: "in a store",
   computed: "to be computed",
 };
 

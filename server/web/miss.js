@@ -38,6 +38,12 @@ const WHY = {
     headline: "A first turn",
     explanation: "Nothing of this conversation was in the cache yet. The next turn starts from here.",
   }),
+  not_restored: () => ({
+    explanation: "They are kept, but where they lie it takes longer to read than to compute them again.",
+  }),
+  partial_page: () => ({
+    explanation: "Only whole pages are kept outside the cache's own memory; these are the rest of one.",
+  }),
   evicted: (miss) => ({
     explanation:
       "They were in the cache and had to make room for others" +
@@ -59,7 +65,7 @@ const WHY = {
       `token ${number(miss.index)} is the first that differs.`,
   }),
   expired: () => ({
-    explanation: "They were computed before this server was started; its cache began empty.",
+    explanation: "They were computed before this server was started, and were not kept.",
   }),
   model: () => ({
     explanation: "They were computed by another model, or with another tokenizer or chat template.",

@@ -1,6 +1,7 @@
 // What is said below an answer: how far it is, what the cache saved, why it saved no more, how it
 // ended. Values to nodes; knows no conversation.
 
+import { CAME } from "./cache_shading.js";
 import { element } from "./dom.js";
 import { explainMiss, number } from "./miss.js";
 
@@ -49,10 +50,12 @@ export function endNotes(message, end) {
   return notes;
 }
 
-function usageNote({ input, cached, firstMs, perSecond }) {
+function usageNote({ input, cached, below, firstMs, perSecond }) {
   const share = Math.round((100 * cached) / input);
+  const far = Object.entries(below).filter(([, tokens]) => tokens > 0);
+  const from = far.map(([place, tokens]) => `, ${number(tokens)} ${CAME[place]}`).join("");
   const parts = [
-    element("span", {}, element("strong", {}, `${number(cached)} of ${number(input)}`), ` tokens cached (${share} %)`),
+    element("span", {}, element("strong", {}, `${number(cached)} of ${number(input)}`), ` tokens cached (${share} %)${from}`),
     element("span", {}, `${number(input - cached)} computed`),
   ];
   if (firstMs !== null) parts.push(element("span", {}, `first token after ${seconds(firstMs)}`));

@@ -48,7 +48,7 @@ export function readReport(event) {
   };
 }
 
-/** {status, reason, text, cached, input, output, firstMs, perSecond, miss, error, tokensLeft, context} */
+/** {status, reason, text, cached, below: {host, disk, store}, input, output, firstMs, perSecond, miss, error, tokensLeft, context} */
 export function readEnd({ response }) {
   const { usage, timings } = response;
   return {
@@ -57,6 +57,11 @@ export function readEnd({ response }) {
     text: response.output[0]?.content[0]?.text ?? null,
     input: usage?.input_tokens ?? null,
     cached: usage?.input_tokens_details.cached_tokens ?? null,
+    below: {
+      host: timings?.cache_host_n ?? 0,
+      disk: timings?.cache_disk_n ?? 0,
+      store: timings?.cache_store_n ?? 0,
+    },
     output: usage?.output_tokens ?? null,
     firstMs: timings?.ttft_ms ?? null,
     perSecond: timings?.predicted_per_second ?? null,

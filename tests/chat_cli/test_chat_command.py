@@ -40,10 +40,15 @@ def write_config(text: str) -> None:
     config_file().write_text(text)
 
 
-def test_defaults(tmp_path: Path) -> None:
+def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a word the default model's card decides, and the data folder has the database."""
+    monkeypatch.delenv("RADIXCHAT_DISK_CACHE")
+    monkeypatch.setenv("RADIXCHAT_CACHE_DIR", str(tmp_path / "cache"))
     assert settings_of() == ChatSettings(
-        model=DEFAULT_MODEL, database=tmp_path / "data" / "sessions.db"
+        model=DEFAULT_MODEL,
+        database=tmp_path / "data" / "sessions.db",
+        disk_cache_bytes=2 << 30,
+        disk_cache_folder=tmp_path / "cache" / "kv",
     )
     assert settings_of().answer == ResponseOptions(
         temperature=0.2, top_p=0.9, max_output_tokens=1024
@@ -77,6 +82,7 @@ def test_all_flags() -> None:
         --eviction lru --stop END --stop User: --timeout 9 --truncation auto --no-speculation
         --device cpu --weights int8 --kv int8 --no-exact
         --attach a.txt -a b.txt --no-log --no-history --quiet --no-color
+        --host-cache 1.5M --disk-cache 0 --disk-cache-key k --write-policy write_back
     """
     assert settings_of(*command_line.split()) == ChatSettings(
         model="m",
@@ -97,6 +103,9 @@ def test_all_flags() -> None:
         pool_tokens=99,
         prefix_cache=False,
         eviction="lru",
+        host_cache_bytes=3 << 19,
+        disk_cache_key=Path("k"),
+        write_policy="write_back",
         database=Path("f.db"),
         json=True,
         ids=True,
@@ -123,7 +132,7 @@ def test_all_flags() -> None:
 def test_every_flag_has_its_variable() -> None:
     """The variable of a flag, or of a setting of -o, is RADIXCHAT_ and its long name."""
     options = [p for p in chat.params if isinstance(p, click.Option) and p.expose_value]
-    assert len(options) == 51
+    assert len(options) == 55
     for option in options:
         assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
 

@@ -50,6 +50,8 @@ def test_every_flag_is_a_key(tmp_path: Path) -> None:
         "text_list": '["1"]',
         "choices": '["1"]',
         "token_bias": "{ 1 = 0.5 }",
+        "byte_size": "1",
+        "file": '"1"',
     }
     for option in OPTIONS:
         value = values.get(option.type.name)

@@ -110,8 +110,9 @@ def serving(
 def environment(folder: Path) -> dict[str, str]:
     """Nothing of the user's: variables, configuration, conversations."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("RADIXCHAT_")}
-    if "RADIXCHAT_CACHE_DIR" in os.environ:
-        kept["RADIXCHAT_CACHE_DIR"] = os.environ["RADIXCHAT_CACHE_DIR"]
+    for name in ("RADIXCHAT_CACHE_DIR", "RADIXCHAT_DISK_CACHE"):
+        if name in os.environ:
+            kept[name] = os.environ[name]
     return kept | {
         "RADIXCHAT_CONFIG_DIR": str(folder / "config"),
         "RADIXCHAT_DATA_DIR": str(folder / "data"),
