@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from radixchat.engine.tiers.disk_index import DamagedIndex
 from radixchat.engine.tiers.disk_pages import DiskPages
 
 
@@ -24,6 +25,8 @@ class DiskNews:
         first, last = db.execute(
             "SELECT coalesce(min(seq), 1), coalesce(max(seq), 0) FROM changes"
         ).fetchone()
+        if not isinstance(first, int) or not isinstance(last, int):
+            raise DamagedIndex(f"changes are numbered from {first!r} to {last!r}")
         if pages is not self._pages or first > self._seen + 1 or last < self._seen:
             there = set(known_pages(db, fingerprint))
             changes = dict.fromkeys(there - self.known, True)
@@ -35,7 +38,7 @@ class DiskNews:
                 " ORDER BY seq",
                 (self._seen, last, fingerprint),
             )
-            changes = {digest: bool(came) for digest, came in rows}
+            changes = {_name(digest): bool(came) for digest, came in rows}
         self._seen = last
         for digest, came in changes.items():
             (self.known.add if came else self.known.discard)(digest)
@@ -47,4 +50,10 @@ def known_pages(db: sqlite3.Connection, fingerprint: int) -> list[bytes]:
     rows = db.execute(
         "SELECT digest FROM slots WHERE fingerprint = ? AND crc IS NOT NULL", (fingerprint,)
     )
-    return [digest for (digest,) in rows]
+    return [_name(digest) for (digest,) in rows]
+
+
+def _name(digest: object) -> bytes:
+    if not isinstance(digest, bytes):
+        raise DamagedIndex(f"a page is named {digest!r}")
+    return digest

@@ -141,4 +141,6 @@ def _unsealed(fields: object) -> object:
         told = json.loads(str(fields))
     except ValueError:
         return None
+    if not isinstance(told, dict):
+        return None
     return {k: v for k, v in told.items() if k not in ("encryption", "stored_bytes")}

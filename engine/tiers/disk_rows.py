@@ -14,6 +14,8 @@ from radixchat.engine.tiers.disk_index import DamagedIndex
 
 _FREE = "digest = NULL, namespace = NULL, crc = NULL, used = NULL, owner = NULL"
 _CHUNK = 256
+# More than any page has, and any file.
+MAX_PAGE, MAX_SLOTS = 1 << 28, 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,12 @@ class Segment:
         numbers = (self.id, self.stored_bytes, self.slots, self.used)
         names = (self.fingerprint, self.name)
         whole = all(isinstance(n, int) and n >= 0 for n in numbers)
-        if not whole or not all(isinstance(n, str) and n.isalnum() for n in names):
+        if (
+            not whole
+            or self.stored_bytes > MAX_PAGE
+            or self.slots > MAX_SLOTS
+            or not all(isinstance(n, str) and n.isalnum() for n in names)
+        ):
             raise DamagedIndex(f"a row says {self}")
 
 

@@ -21,6 +21,7 @@ from radixchat.engine.tiers.disk_format import (
     slot_bytes,
     slots_a_segment,
 )
+from radixchat.engine.tiers.disk_index import DamagedIndex
 from radixchat.engine.tiers.disk_lock import is_alive
 from radixchat.engine.tiers.disk_rows import Segment, all_fingerprints, evict, segments
 from radixchat.engine.tiers.disk_slots import create_slot_file, remove_slot_file
@@ -99,6 +100,8 @@ class DiskSpace:
             "SELECT min(used) FROM slots WHERE fingerprint = ? AND crc IS NOT NULL",
             (fingerprint,),
         ).fetchone()
+        if own is not None and not isinstance(own, int):
+            raise DamagedIndex(f"a page was used at {own!r}")
         if others and (own is None or others[0].used < own):
             remove_segment(db, self._folder, others[0])
             return True

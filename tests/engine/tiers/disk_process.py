@@ -1,0 +1,51 @@
+"""A process that works in a folder of pages: what it does is its argument, what came, its output.
+
+write FOLDER QUOTA FIRST    writes pages from FIRST on for ever, a line for each 16 it has
+fill FOLDER QUOTA FIRST N   the same for N pages, and keeps watch over the quota
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import count
+from pathlib import Path
+
+from radixchat.engine.tiers.disk_folder import bytes_on_disk
+from radixchat.tests.engine.tiers.disk_page import make, pages
+
+
+def tell(*numbers: int) -> None:
+    sys.stdout.write(" ".join(map(str, numbers)) + "\n")
+    sys.stdout.flush()
+
+
+def write(folder: Path, quota: int, first: int) -> None:
+    store = make(folder, quota)
+    for start in count(first, 16):
+        done = store.put(pages(*range(start, start + 16)))
+        tell(start, done)
+
+
+def fill(folder: Path, quota: int, first: int, number: int) -> None:
+    most = 0
+    allocate = os.posix_fallocate
+
+    def watched(file: int, offset: int, length: int) -> None:
+        nonlocal most
+        allocate(file, offset, length)
+        most = max(most, bytes_on_disk(folder))
+
+    os.posix_fallocate = watched
+    store = make(folder, quota)
+    done = 0
+    for start in range(first, first + number, 16):
+        done += store.put(pages(*range(start, start + 16)))
+        most = max(most, bytes_on_disk(folder))
+    store.close()
+    tell(done, most)
+
+
+if __name__ == "__main__":
+    command, place, *numbers = sys.argv[1:]
+    {"write": write, "fill": fill}[command](Path(place), *map(int, numbers))
