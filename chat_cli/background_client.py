@@ -19,6 +19,7 @@ from radixchat.server.protocol import (
     CacheTree,
     ConversationView,
     MessageView,
+    RadixChatError,
     ResponseEvent,
     ResponseOptions,
     SearchHit,
@@ -178,6 +179,14 @@ class BackgroundClient:
     async def undo(self, conversation: str) -> MessageView:
         """Remove the last turn; its user's message."""
         return await (await self.model.service()).undo(conversation)
+
+    async def open_conversation(self, conversation: str) -> None:
+        """Somebody is about to go on with it: at once, or when the model is there."""
+        self.model.opens = conversation
+        service = self.model.opened
+        if service is not None:
+            with contextlib.suppress(RadixChatError):
+                await service.open_conversation(conversation)
 
     async def close_conversation(self, conversation: str) -> None:
         """Nobody is about to go on with it: without a model nobody needs to hear it."""

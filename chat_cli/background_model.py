@@ -64,6 +64,8 @@ class BackgroundModel:
         waits: bool,
     ) -> None:
         self.on_change: Callable[[], None] | None = None
+        # The conversation that somebody is about to go on with: a model gets it ready.
+        self.opens: str | None = None
         self._settings = settings
         self._database = database
         self._thread = thread
@@ -210,6 +212,9 @@ class BackgroundModel:
             loaded = await self._thread.call(model_loading.load, self._settings, secret, report)
         host = model_loading.host_of(*loaded, self._database)
         service = (await self._running.enter_async_context(host)).service(LOCAL_PRINCIPAL)
+        if self.opens is not None:
+            with contextlib.suppress(RadixChatError):  # deleted meanwhile, or not to be read
+                await service.open_conversation(self.opens)
         if not self._waits:
             for notice in service.notices:
                 self._news.note(notice)

@@ -106,6 +106,7 @@ class ChatState:
         self.known = messages
         self.is_behind = False
         self.system = next((m.text for m in messages if m.role == "system"), None)
+        await self.client.open_conversation(conversation)
         return messages
 
     async def leave(self) -> None:

@@ -140,6 +140,12 @@ class ChatClient(Protocol):
     async def undo(self, conversation: str) -> MessageView:
         """Remove the last turn; its user's message."""
 
+    async def open_conversation(self, conversation: str) -> None:
+        """Say that somebody is about to go on with it: what is kept of it is got ready.
+
+        Fails never; it can be gone on with all the same.
+        """
+
     async def close_conversation(self, conversation: str) -> None:
         """Say that nobody is about to go on with it; it can be continued all the same."""
 

@@ -16,7 +16,7 @@ from radixchat.chat_cli.checkup import Section, as_object, as_text, looked_at
 from radixchat.chat_cli.configured_command import variables_of
 from radixchat.chat_cli.control_characters import neutralise
 from radixchat.chat_cli.guard import guarded
-from radixchat.chat_cli.paths import places
+from radixchat.chat_cli.paths import disk_cache_folder, places
 from radixchat.chat_cli.settings import ChatSettings
 
 _HELP = """Look at this installation, on one page that a bug report can quote.
@@ -65,7 +65,7 @@ def _sections(ctx: click.Context, *, deep: bool) -> Iterator[Section]:
 
     settings, error = _settings(ctx)
     found = places()
-    where = Files(found["config"], settings.database, found["history"], error)
+    where = Files(found["config"], settings.database, found["history"], disk_cache_folder(), error)
     folders = {"database": settings.database.parent, "cache": found["cache"]}
     looks: list[tuple[str, Callable[[], Section]]] = [
         ("software", software),

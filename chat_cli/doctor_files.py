@@ -1,6 +1,6 @@
 """What of a user's files is there, and whether it is as it should be. Changes none of them.
 
-Configuration, conversations, input history.
+Configuration, conversations, input history, the disk cache.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Files:
     config: Path
     database: Path
     history: Path
+    disk_cache: Path
     config_error: str | None = None
 
 
@@ -37,6 +38,8 @@ def files(where: Files, *, deep: bool) -> Section:
         problems.append(Problem(f"a chat would be refused: {where.config_error}", help_))
     facts["database"] = _described(where.database)
     facts["history"] = _described(where.history)
+    facts["disk cache"], trouble = _disk_cache(where.disk_cache)
+    problems += trouble
     if where.database.exists():
         found, wrong = _store(where.database, deep=deep)
         facts.update(found)
@@ -74,6 +77,22 @@ def _store(path: Path, *, deep: bool) -> tuple[Mapping[str, str], list[Problem]]
         help_ = "`radixchat sessions verify` lists them; a copy of `sessions backup` has the rest"
         problems.append(Problem(what, help_))
     return facts, problems
+
+
+def _disk_cache(folder: Path) -> tuple[str, list[Problem]]:
+    """What is kept of what was computed."""
+    from radixchat.engine.tiers.disk_administration import disk_folders
+
+    try:
+        found = disk_folders(folder)
+    except RadixChatError as error:
+        return shown_path(folder), [Problem(str(error), "another folder: RADIXCHAT_CACHE_DIR")]
+    pages = sum(kind.pages for kind in found.kinds)
+    described = f"{shown_path(folder)}, {pages:,} pages, {shown_bytes(found.bytes)}"
+    if found.problem is None:
+        return described if found.bytes else f"{shown_path(folder)}, empty", []
+    what = f"the disk cache cannot be read: {found.problem}"
+    return described, [Problem(what, "`radixchat cache clear` begins it anew")]
 
 
 def _described(path: Path) -> str:

@@ -14,6 +14,23 @@ Value = int | float | str
 _NAMES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "cache": {"prompt_tokens": "prompt tokens", "cached_tokens": "cached tokens"},
+        "below the pool": {
+            "host_restored_tokens": "tokens from host memory",
+            "disk_restored_tokens": "tokens from disk",
+            "store_restored_tokens": "tokens from a store",
+            "refused_tokens": "tokens computed again",
+            "host_pages": "pages in host memory",
+            "host_bytes": "bytes in host memory",
+            "disk_pages": "pages on disk",
+            "disk_bytes": "bytes on disk",
+            "disk_problem": "disk",
+            "read_pages": "pages read ahead",
+            "used_pages": "of these, used",
+            "host_us_per_token": "us a token from host memory",
+            "disk_us_per_token": "us a token from disk",
+            "store_us_per_token": "us a token from a store",
+            "prefill_us_per_token": "us a token computed",
+        },
         "answers": {
             "requests": "requests",
             "running": "running",

@@ -14,6 +14,7 @@ import click
 
 from radixchat.bench.main import bench
 from radixchat.chat_cli import exit_codes
+from radixchat.chat_cli.cache_command import cache
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.completion_command import completion
 from radixchat.chat_cli.doctor_command import doctor
@@ -35,7 +36,7 @@ _SHORT_SPIN = ("GOMP_SPINCOUNT", "1000")
 @click.group(
     help="A self-hosted chat that never pays twice for history.",
     epilog=exit_codes.help_epilog(),
-    commands=[chat, serve, sessions, keys, models, paths, completion, doctor, bench],
+    commands=[chat, serve, sessions, keys, models, cache, paths, completion, doctor, bench],
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(package_name="radixchat", message="%(prog)s %(version)s")

@@ -26,6 +26,7 @@ from radixchat.server.protocol import (
     ConversationView,
     InvalidRequest,
     MessageView,
+    RadixChatError,
     ResponseNotFound,
     SearchHit,
     TreeMessage,
@@ -232,6 +233,15 @@ class RemoteConversations:
 
         undone = await self._ask_once(look, "session.undo", session_id=conversation)
         return message_view(undone["message"])
+
+    async def open_conversation(self, conversation: str) -> None:
+        """Somebody is about to go on with it; an older server does not know the word."""
+        if self._link.is_up:
+            connection = await self._link.connection()
+            with contextlib.suppress(ConnectionLost, RadixChatError):
+                await connection.ask(
+                    asking("session.open", session_id=conversation_id(conversation))
+                )
 
     async def close_conversation(self, conversation: str) -> None:
         """Say that nobody is about to go on with it; a server that is lost need not hear it."""

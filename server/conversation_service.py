@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from radixchat.engine.common_prefix import common_prefix
-from radixchat.engine.hint import Purge, Supersede
+from radixchat.engine.hint import Prefetch, Purge, Supersede
 from radixchat.server.cache_view import CacheView
 from radixchat.server.conversation import Conversation
 from radixchat.server.conversation_reader import ConversationReader
@@ -97,6 +97,14 @@ class ConversationService(ConversationReader):
         )
         self._cache.drop_draft(conversation)
         await self._purge(conversation, paths)
+
+    async def open_conversation(self, conversation: str) -> None:
+        """Somebody is about to go on with it: what is kept of it below the pool is read ahead."""
+        if not self.host.has_tiers:
+            return
+        tokens = self.host.prompts.stored_ids(await self._path(conversation))
+        if tokens:
+            self.host.engine.hint(Prefetch(tokens, self.namespace))
 
     async def fork_conversation(
         self, conversation: str, *, at: str | None = None, title: str = "", kept: bool = True

@@ -26,6 +26,7 @@ from radixchat.engine.errors import EngineStopped
 from radixchat.engine.stats import EngineSnapshot
 from radixchat.server.distribution import Distribution
 from radixchat.server.metrics import CACHE_LABELS, Metrics
+from radixchat.server.tier_figures import TierFigures, read_tiers, tier_metrics
 
 if TYPE_CHECKING:
     from radixchat.engine.engine import Engine
@@ -70,6 +71,7 @@ class Exposition(Collector):
         self._metrics = metrics
         self._version = version
         self._figures = EngineFigures(host.engine.snapshot, page_size=host.plan.page_size)
+        self._tiers: TierFigures | None = None
         # A registry of its own: the library's default one is global.
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -78,8 +80,9 @@ class Exposition(Collector):
     async def text(self) -> bytes:
         """All series now."""
         try:
-            asked = self._host.engine.ask(read_figures)
-            self._figures = await asyncio.wait_for(asked, PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):
+                self._figures = await self._host.engine.ask(read_figures)
+                self._tiers = await read_tiers(self._host)
         except (TimeoutError, EngineStopped):
             pass  # the last known ones, then; radixchat_engine_up tells a dead engine
         return generate_latest(self._registry)
@@ -93,6 +96,8 @@ class Exposition(Collector):
         yield from self._of_process()
         yield from self._of_engine()
         yield from self._of_cache()
+        if self._tiers is not None:
+            yield from tier_metrics(self._tiers)
         yield from self._of_responses()
         yield from self._of_sockets()
         yield from self._of_requests()
@@ -132,6 +137,9 @@ class Exposition(Collector):
         queries, hits = counters.prompt_tokens, counters.cached_tokens
         yield _counter("prefix_cache_queries", "Prompt tokens looked up.", queries)
         yield _counter("prefix_cache_hits", "Of these, found: the hit rate in tokens.", hits)
+        text = "Cached prompt tokens of ended requests, by where they were."
+        by_tier = _labelled(self._metrics.cached_tokens)
+        yield _counters("cached_tokens", text, ("tier",), by_tier)
         yield _counter("kv_evicted_tokens", "Tokens dropped to make room.", figures.evicted)
         total = figures.snapshot.pages * figures.page_size
         free = figures.snapshot.pages_free * figures.page_size

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from radixchat.engine.request import TokenEvent
+from radixchat.engine.request import TokenEvent, Usage
 from radixchat.server.distribution import SECONDS, TOKENS, Distribution
 from radixchat.server.protocol import ResponseCreated, ResponseDone
+from radixchat.server.response_usage import SOURCES
 
 CACHE_LABELS = ("hit", "partial", "miss")
 # Those of RFC 6455 and of IANA's registry that this server, a proxy or a browser uses.
@@ -43,6 +44,7 @@ class Metrics:
         self.queue_time = Distribution(SECONDS)
         self.computed_tokens = Distribution(TOKENS)
         self.database_time = Distribution(SECONDS)
+        self.cached_tokens = Counter(dict.fromkeys(SOURCES[:1], 0))  # by where they were
         self.responses: Counter[tuple[str, str]] = Counter()  # status, reason or error code
         self.requests: Counter[tuple[str, str, str]] = Counter()  # method, route, status
         self.request_time: dict[str, Distribution] = {}  # by route
@@ -72,6 +74,13 @@ class Metrics:
                 if event.usage is not None:
                     self.queue_time.add(event.usage.queue_seconds)
                     self.computed_tokens.add(event.usage.computed_tokens)
+                    self._count_cached(event.usage)
+
+    def _count_cached(self, usage: Usage) -> None:
+        below = (usage.host_tokens, usage.disk_tokens, usage.store_tokens)
+        for place, tokens in zip(SOURCES, (usage.device_tokens, *below), strict=True):
+            if tokens:
+                self.cached_tokens[place] += tokens
 
     def response_began(self, created: ResponseCreated) -> None:
         """Nothing is counted before the end."""

@@ -38,6 +38,7 @@ from radixchat.server.response import NEVER, LiveResponse
 from radixchat.server.rows import IN_PROGRESS, NO_METADATA
 from radixchat.server.store_conversation import LOCKED_RETRY_MS
 from radixchat.server.stored_response import StoredResponse
+from radixchat.server.tier_figures import read_tiers
 
 if TYPE_CHECKING:
     from radixchat.server.host import ChatHost
@@ -260,7 +261,9 @@ class ChatService(ConversationService):
     async def stats(self, *, everybody: bool = True) -> dict[str, int | float | str]:
         """How the engine was set up and, of all its principals, its counters since start."""
         snapshot = asdict(self.host.engine.snapshot) if everybody else {"counters": {}}
-        return {"engine": self.host.engine_in_words, **snapshot.pop("counters"), **snapshot}
+        stats = {"engine": self.host.engine_in_words, **snapshot.pop("counters"), **snapshot}
+        tiers = await read_tiers(self.host) if everybody else None
+        return stats if tiers is None else {**stats, **tiers.stats()}
 
     async def _respond(self, ask: Ask, options: ResponseOptions) -> AsyncGenerator[ResponseEvent]:
         """Accept a turn and hand on its events; whoever leaves cancels it, at once."""

@@ -227,6 +227,7 @@ class SocketCommands:
 
     async def _subscribe(self, event: SessionSubscribe) -> None:
         running = await self._responses.subscribe(event.session_id)
+        await self._service.open_conversation(event.session_id)
         await self._reply(
             SessionSubscribed(
                 in_reply_to=event.event_id, session_id=event.session_id, running=running

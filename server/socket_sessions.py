@@ -15,6 +15,7 @@ from radixchat.server.wire_client_events import (
     SessionFork,
     SessionGet,
     SessionList,
+    SessionOpen,
     SessionResolve,
     SessionSearch,
     SessionTree,
@@ -29,6 +30,7 @@ from radixchat.server.wire_server_events import (
     SessionExported,
     SessionForked,
     SessionListed,
+    SessionOpened,
     SessionResolved,
     SessionRetrieved,
     SessionSearched,
@@ -51,6 +53,7 @@ SessionEvent = (
     | SessionFork
     | SessionGet
     | SessionList
+    | SessionOpen
     | SessionResolve
     | SessionSearch
     | SessionTree
@@ -66,6 +69,9 @@ async def answer_session(service: ChatService, event: SessionEvent) -> Reply:
             return await _make(service, event)
         case SessionUpdate() | SessionUndo() | SessionClose() | SessionDelete():
             return await _change(service, event)
+        case SessionOpen():
+            await service.open_conversation(event.session_id)
+            return SessionOpened(in_reply_to=event.event_id, session_id=event.session_id)
         case SessionList() | SessionSearch() | SessionResolve():
             return await _find(service, event)
         case _:

@@ -203,6 +203,13 @@ class SessionUndo(SessionMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpen(SessionMessage):
+    """Somebody is about to go on with it: what is kept of it below the cache is read ahead."""
+
+    type: Literal["session.open"] = "session.open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClose(SessionMessage):
     """Nobody is about to go on with it: others' cached tokens are worth more now."""
 
@@ -352,6 +359,7 @@ ClientEvent = (
     | SessionList
     | SessionUpdate
     | SessionUndo
+    | SessionOpen
     | SessionClose
     | SessionDelete
     | SessionFork

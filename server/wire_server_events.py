@@ -163,6 +163,13 @@ class SessionResolved(SessionIdReply):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOpened(SessionIdReply):
+    """Heard."""
+
+    type: Literal["session.opened"] = "session.opened"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClosed(SessionIdReply):
     """Heard."""
 
@@ -304,6 +311,7 @@ ServerEvent = (
     | SessionUndone
     | SessionForked
     | SessionResolved
+    | SessionOpened
     | SessionClosed
     | SessionDeleted
     | SessionTreeReply

@@ -92,6 +92,7 @@ ALLOWED_LAZILY = {
         "radixchat.engine.cores",
         "radixchat.engine.gpus",
         "radixchat.engine.model_store",
+        "radixchat.engine.tiers.disk_administration",
         "radixchat.engine.trial",
         "radixchat.engine.warm_up",
     },
