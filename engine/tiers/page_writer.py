@@ -68,7 +68,7 @@ class PageWriter:
             return
         self._waiting.add(digest)
         self._batch.append(StoredPage(digest, namespace, row.data))
-        if len(self._batch) >= BATCH:
+        if len(self._batch) >= BATCH or not self.has_room:
             self.send()
 
     def send(self) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -134,16 +134,21 @@ class Tiers:
         """Whether something is left to be written, and may be."""
         return self._writer is not None and bool(self._paths) and self._writer.has_room
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is on its way to the store or from there, nor waits for it."""
+        return not (self._reads or self._paths) and (self._writer is None or self._writer.is_idle)
+
     def do_chores(self, room: int = PAGES_A_STEP) -> None:
         """Copy a few pages of what was used again for the writer."""
         assert self._writer is not None
         while self._paths and room > 0 and self._writer.has_room:
             path = self._paths.pop(0)
             end = min(len(path.digests), path.done + room)
-            self._write_path(self._writer, path, end)
-            room -= end - path.done
-            if end < len(path.digests):
-                self._paths.insert(0, _Path(path.namespace, path.tokens, path.digests, end))
+            done = self._write_path(self._writer, path, end)
+            room -= done - path.done
+            if done < len(path.digests):
+                self._paths.insert(0, replace(path, done=done))
         if not self._paths:
             self._writer.send()
 
@@ -280,12 +285,14 @@ class Tiers:
             digests = self._digests(namespace, tokens)
             if len(digests) * self._page_size >= MIN_USEFUL_TOKENS:
                 self._paths.append(_Path(namespace, tokens, digests))
-        for digest in self.host.digests():
-            row = self.host.get(digest)
-            if row is not None and self._writer.wants(digest) and self._writer.has_room:
-                self._writer.put(digest, self.host.namespace(digest), row.copy())
-        while (self._paths or not self._writer.is_idle) and time.monotonic() < deadline:
+        rest = self.host.digests()
+        while (self._paths or rest or not self._writer.is_idle) and time.monotonic() < deadline:
             self.do_chores(room=len(self._paths) * 4096)
+            while rest and not self._paths and self._writer.has_room:
+                digest = rest.pop()  # what was used last comes first
+                row = self.host.get(digest)
+                if row is not None and self._writer.wants(digest):
+                    self._writer.put(digest, self.host.namespace(digest), row.copy())
             self._writer.send()
             self._writer.wait(deadline)
             self._writer.collect()
@@ -360,15 +367,21 @@ class Tiers:
         count = self.store.get(digests, [row.data for row in rows], deadline)
         return count, time.perf_counter() - began
 
-    def _write_path(self, writer: PageWriter, path: _Path, end: int) -> None:
-        """Copy the pages [done, end) of a path that are still in the pool and not in the store."""
+    def _write_path(self, writer: PageWriter, path: _Path, end: int) -> int:
+        """Copy the pages [done, end) of a path that are still in the pool and not in the store.
+
+        Returns up to where: less than `end` where the writer has no room for more.
+        """
         tokens = np.frombuffer(path.tokens, np.int32)
         pages = self._cache.whole_pages(tokens, path.namespace)
         for index in range(path.done, min(end, len(pages))):
             if writer.wants(path.digests[index]):
+                if not writer.has_room:
+                    return index
                 row = np.empty(self._pages.num_bytes, np.uint8)
                 self._pages.read(pages[index], row)
                 writer.put(path.digests[index], path.namespace, row)
+        return end
 
     def _digests(self, namespace: bytes, tokens: bytes) -> list[bytes]:
         """The names of a path's whole pages; of a path that gets shorter they are known."""
