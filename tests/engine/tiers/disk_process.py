@@ -48,4 +48,7 @@ def fill(folder: Path, quota: int, first: int, number: int) -> None:
 
 if __name__ == "__main__":
     command, place, *numbers = sys.argv[1:]
-    {"write": write, "fill": fill}[command](Path(place), *map(int, numbers))
+    if command == "write":
+        write(Path(place), *map(int, numbers))
+    else:
+        fill(Path(place), *map(int, numbers))

@@ -274,7 +274,7 @@ def test_two_stores_write_the_same_page(folder: Path) -> None:
 
 def processes(*arguments: tuple[object, ...]) -> list[list[int]]:
     """What child processes of disk_process print as numbers, run at the same time."""
-    command = [sys.executable, "-m", disk_process.__spec__.name]  # type: ignore[union-attr]  # run by pytest
+    command = [sys.executable, "-m", disk_process.__name__]
     running = [
         subprocess.Popen([*command, *map(str, row)], stdout=subprocess.PIPE, text=True)
         for row in arguments
