@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from radixchat.chat_cli.conversation_names import described
+from radixchat.chat_cli.paths import disk_cache_folder
 from radixchat.server.protocol import (
     ConversationNotFound,
     ConversationView,
@@ -102,11 +103,17 @@ class StoredConversations:
         return self._store.resolve(id_or_prefix, principal=self._principal)
 
     async def delete_conversation(self, conversation: str) -> None:
-        """Of the file; the cache of a process that runs forgets it when it needs the room.
+        """Of the file and the disk cache; the memory of a process that runs needs room first.
 
         Raises ConversationLocked while it is being answered.
         """
-        self._store.delete_conversation(conversation, principal=self._principal)
+        paths = self._store.delete_conversation(conversation, principal=self._principal)
+        folder = disk_cache_folder()
+        if paths and folder.exists():
+            from radixchat.engine.tiers.disk_forgetting import StoredPath, forget_on_disk
+
+            stored = [StoredPath(path.token_ids, path.start) for path in paths]
+            forget_on_disk(folder, self._store.secret(), self._principal, stored)
 
     async def fork_conversation(
         self, conversation: str, *, at: str | None = None, title: str = ""

@@ -168,6 +168,6 @@ def take_engine(values: MutableMapping[str, Any]) -> dict[str, Any]:
         taken["disk_cache_key"] = taken["disk_cache_key"].expanduser()
     return {
         **taken,
-        "disk_cache_folder": disk_cache_folder() if taken["disk_cache_bytes"] else None,
+        "disk_cache_folder": disk_cache_folder(),
         "prefix_cache": not values.pop("no_cache"),
     }

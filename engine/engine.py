@@ -17,6 +17,7 @@ from radixchat.engine.request import Request, TokenEvent
 from radixchat.engine.scheduler import Scheduler
 from radixchat.engine.stats import EngineSnapshot
 from radixchat.engine.step_runner import StepRunner, step_runner
+from radixchat.engine.tiers.disk_forgetting import principal_namespace
 from radixchat.engine.tiers.open_tiers import MakeStore, open_tiers
 from radixchat.engine.tiers.tiers import Tiers
 from radixchat.engine.waits import Wait
@@ -24,7 +25,6 @@ from radixchat.engine.watchdog import Watchdog
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.allocation import PageCache
 from radixchat.radix.cache import PrefixCache
-from radixchat.radix.namespace import derive_namespace
 from radixchat.radix.policies import make_policy
 from radixchat.radix.public import PublicPrefixCache
 from radixchat.radix.tiers import Tier
@@ -93,8 +93,7 @@ class Engine:
 
         secret: at least 16 bytes that no principal knows.
         """
-        parts = (self._fingerprint, self.plan.arithmetic, principal)
-        return derive_namespace(secret, *(part.encode() for part in parts))
+        return principal_namespace(secret, self._fingerprint, self.plan.arithmetic, principal)
 
     def hint(self, hint: Hint) -> None:
         """Pass on what is known of a conversation; no answer depends on it."""

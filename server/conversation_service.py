@@ -172,6 +172,7 @@ class ConversationService(ConversationReader):
         for path in paths:
             purge = Purge(path.token_ids, conversation, self.namespace, path.start)
             await self.host.engine.purge(purge)
+        await self.host.forget_on_disk(self.principal, paths)
 
     async def _message(self, message_or_response: str) -> str:
         """The message of that id, or the one that a response of that id has ended with."""

@@ -16,6 +16,7 @@ from radixchat.engine.computing_machine import computing_machine
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.errors import ConfigError
 from radixchat.engine.model_config import ModelConfig
+from radixchat.engine.tiers.disk_forgetting import namespace_key_id
 from radixchat.engine.tiers.disk_store import DiskStore
 from radixchat.engine.tiers.open_tiers import MakeStore
 
@@ -63,11 +64,6 @@ def fingerprint(
         "page_size": str(plan.page_size),
         "namespaces": namespace_key_id(secret),
     }
-
-
-def namespace_key_id(secret: bytes) -> str:
-    """Names a store's secret, and tells nothing of it."""
-    return hashlib.blake2b(secret, digest_size=8, person=b"radixchat kv").hexdigest()
 
 
 def read_key(file: Path) -> bytes:

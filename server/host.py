@@ -15,17 +15,20 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from ulid import ULID
 
 from radixchat.engine.config import EnginePlan
-from radixchat.engine.errors import EngineStopped, ServerDraining
+from radixchat.engine.errors import EngineStopped, RadixChatError, ServerDraining
 from radixchat.engine.request import TokenEvent
 from radixchat.engine.thread import EngineThread
+from radixchat.engine.tiers.disk_forgetting import StoredPath, forget_on_disk
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.server.conversation_line import ConversationLines
 from radixchat.server.message import Answer
@@ -35,10 +38,11 @@ from radixchat.server.prefill_rate import PrefillRate
 from radixchat.server.prompt import PromptBuilder
 from radixchat.server.protocol import ResponseDone
 from radixchat.server.response import LiveResponse
-from radixchat.server.rows import Outcome
+from radixchat.server.rows import ForgottenPath, Outcome
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
 
+_LOGGER = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -72,11 +76,14 @@ class ChatHost:
         namespace_of: Callable[[str], bytes],
         closes_store: bool = True,
         tiers: str = "",
+        disk_folder: Path | None = None,
+        secret: bytes = b"",
     ) -> None:
         """namespace_of: the root of a principal's KV, which no client can choose.
 
         closes_store: the store, and its thread, end with this; otherwise somebody goes on with it.
-        tiers: what is below the engine's pool, in words.
+        tiers: what is below the engine's pool, in words. disk_folder: where pages are that this
+        engine, or another before it, has kept on the disk; secret: the store's.
         """
         self.model_name = model_name
         self.n_ctx = plan.max_tokens
@@ -84,6 +91,8 @@ class ChatHost:
         self.boot_id = str(ULID())
         self.plan = plan
         self.has_tiers = bool(tiers)
+        self._disk_folder = disk_folder
+        self._secret = secret
         self.engine_in_words = f"{plan}; below the pool {tiers}" if tiers else str(plan)
         self.engine = engine
         self.store = store
@@ -202,6 +211,18 @@ class ChatHost:
         finally:
             for observer in self.observers:
                 observer.database_used(time.monotonic() - began)
+
+    async def forget_on_disk(self, principal: str, paths: Sequence[ForgottenPath]) -> None:
+        """Delete what any model has kept of these paths on the disk; a failure is logged."""
+        if self._disk_folder is None or not paths:
+            return
+        stored = [StoredPath(path.token_ids, path.start) for path in paths]
+        try:
+            await asyncio.to_thread(
+                forget_on_disk, self._disk_folder, self._secret, principal, stored
+            )
+        except (RadixChatError, OSError) as error:
+            _LOGGER.warning("what was kept of a deleted conversation is still there: %s", error)
 
     async def save_partial(self, response: str, answer: Answer, sequence: int) -> None:
         """Keep a running response's answer so far (the LiveResponse calls this)."""

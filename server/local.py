@@ -137,6 +137,8 @@ async def run_host(
         namespace_of=functools.partial(model.engine.namespace, secret),
         closes_store=closes_store,
         tiers=model.tiers,
+        disk_folder=settings.disk_cache_folder,
+        secret=secret,
     )
     try:
         yield host

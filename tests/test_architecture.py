@@ -93,6 +93,7 @@ ALLOWED_LAZILY = {
         "radixchat.engine.gpus",
         "radixchat.engine.model_store",
         "radixchat.engine.tiers.disk_administration",
+        "radixchat.engine.tiers.disk_forgetting",
         "radixchat.engine.trial",
         "radixchat.engine.warm_up",
     },

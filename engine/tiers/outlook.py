@@ -20,17 +20,22 @@ def outlook(
     match = cache.match(tokens, namespace)
     below = [span for span in match.spans if span.tier is not Tier.DEVICE]
     last = max(len(tokens) - 1, 0)
-    found = [Span(Tier.DEVICE, 0, min(match.length, last))] if match.length else []
+    found = _up_to(last, [Span(Tier.DEVICE, 0, match.length)] if match.length else [])
     if tiers is not None and below:
-        whole = last - last % cache.page_size
-        reach = min(_reach(match, below, tiers), whole)
-        found += [Span(s.tier, s.start, min(s.end, reach)) for s in below]
-    return tuple(span for span in found if span.start < span.end)
+        below = _up_to(last - last % cache.page_size, below)
+        found += _up_to(_reach(match, below, tiers), below)
+    return tuple(found)
+
+
+def _up_to(end: int, spans: Sequence[Span]) -> list[Span]:
+    return [Span(span.tier, span.start, min(span.end, end)) for span in spans if span.start < end]
 
 
 def _reach(match: Match, below: Sequence[Span], tiers: Tiers) -> int:
     """Up to which position they would be brought back."""
     gate, stored = tiers.gate, tiers.store_tier
+    if not below:
+        return match.length
     if gate.objection(Tier.HOST) is not None:
         return match.length
     to_read = sum(span.end - span.start for span in below if span.tier is stored)

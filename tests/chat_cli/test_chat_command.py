@@ -15,7 +15,7 @@ from radixchat.chat_cli.chat_command import chat, resolve
 from radixchat.chat_cli.config import flag_name
 from radixchat.chat_cli.engine_flags import DEVICES, EVICTION_POLICIES, KV_FORMATS, WEIGHTS
 from radixchat.chat_cli.main import cli
-from radixchat.chat_cli.paths import config_file
+from radixchat.chat_cli.paths import config_file, disk_cache_folder
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.engine.arithmetic import CHOICES
 from radixchat.engine.config import (
@@ -106,6 +106,7 @@ def test_all_flags() -> None:
         host_cache_bytes=3 << 19,
         disk_cache_key=Path("k"),
         write_policy="write_back",
+        disk_cache_folder=disk_cache_folder(),
         database=Path("f.db"),
         json=True,
         ids=True,
@@ -122,7 +123,12 @@ def test_all_flags() -> None:
     )
     assert settings_of("--raw").raw
     assert settings_of("-x", "-q", "-n", "-d", "f.db", "why") == ChatSettings(
-        model=DEFAULT_MODEL, database=Path("f.db"), extract=True, quiet=True, log=False
+        model=DEFAULT_MODEL,
+        database=Path("f.db"),
+        disk_cache_folder=disk_cache_folder(),
+        extract=True,
+        quiet=True,
+        log=False,
     )
     assert settings_of("--exact").exact
     assert settings_of("-c").continue_last
