@@ -50,27 +50,21 @@ class DiskPages:
         """Why a page cannot be had; None: `into` has it."""
         try:
             file = self._file(db, place.segment)
-            stored = self._seal.buffer(into)
-            count = file.read(place.slot, stored)
+            with self._seal.room(into) as stored:
+                return self._read(file, place, stored, into)
         except FileNotFoundError:
             return "file missing"
         except PermissionError:
             raise
         except OSError:
             return "unreadable"
-        if count < self._layout.stored_bytes:
-            return "cut short"
-        name = self._name(place)
-        if checksum(name, stored) != place.crc:
-            return "damaged"
-        return None if self._seal.open(stored, into, name) else "not authentic"
 
     def write(self, db: sqlite3.Connection, place: Place, page: StoredPage) -> Place:
         """Write a page to its slot; its place, with the checksum. Raises OSError."""
         name = self._name(place)
-        stored = self._seal.close(page.data, name)
-        self._file(db, place.segment).write(place.slot, stored)
-        return replace(place, crc=checksum(name, stored))
+        with self._seal.closed(page.data, name) as stored:
+            self._file(db, place.segment).write(place.slot, stored)
+            return replace(place, crc=checksum(name, stored))
 
     def erase(self, db: sqlite3.Connection, places: Iterable[Place]) -> None:
         """Overwrite slots with zeros. Raises OSError."""
@@ -108,6 +102,17 @@ class DiskPages:
             path = segment_path(self.folder, of.fingerprint, of.name)
             file = self._files[segment] = SlotFile(path, slot_bytes(of.stored_bytes))
         return file
+
+    def _read(
+        self, file: SlotFile, place: Place, stored: memoryview, into: memoryview
+    ) -> str | None:
+        count = file.read(place.slot, stored)
+        if count < self._layout.stored_bytes:
+            return "cut short"
+        name = self._name(place)
+        if checksum(name, stored) != place.crc:
+            return "damaged"
+        return None if self._seal.open(stored, into, name) else "not authentic"
 
     def _name(self, place: Place) -> bytes:
         return page_name(self._layout.name, place.namespace, place.digest)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import google_crc32c
 import numpy as np
@@ -24,6 +26,7 @@ class Seal:
         """Raises ConfigError: the key has another length, or `cryptography` is missing."""
         self.key_id = ""
         self.overhead = 0
+        self._spare: list[bytearray] = []
         self._cipher = None
         if key is None:
             return
@@ -39,19 +42,26 @@ class Seal:
         self.key_id = hashlib.blake2b(b"radixchat pages", key=key, digest_size=8).hexdigest()
         self.overhead = NONCE_BYTES + TAG_BYTES
 
-    def close(self, data: memoryview, name: bytes) -> memoryview:
+    @contextmanager
+    def closed(self, data: memoryview, name: bytes) -> Iterator[memoryview]:
         """What goes to the disk for a page of that name: without a key, the same memory."""
         if self._cipher is None:
-            return data
-        # Random nonces of 96 bits: one key is good for 2**32 pages, petabytes of them.
-        nonce = os.urandom(NONCE_BYTES)
-        return memoryview(nonce + self._cipher.encrypt(nonce, data, name))
+            yield data
+            return
+        with self._buffer(data.nbytes) as buffer:
+            # Random nonces of 96 bits: one key is good for 2**32 pages, petabytes of them.
+            buffer[:NONCE_BYTES] = nonce = os.urandom(NONCE_BYTES)
+            self._cipher.encrypt_into(nonce, data, name, buffer[NONCE_BYTES:])
+            yield buffer
 
-    def buffer(self, into: memoryview) -> memoryview:
+    @contextmanager
+    def room(self, into: memoryview) -> Iterator[memoryview]:
         """Where to read what is on the disk, so that `open` gets it into `into`."""
         if self._cipher is None:
-            return into
-        return memoryview(bytearray(into.nbytes + self.overhead))
+            yield into
+            return
+        with self._buffer(into.nbytes) as buffer:
+            yield buffer
 
     def open(self, stored: memoryview, into: memoryview, name: bytes) -> bool:
         """Whether `into` has the page now; it has not if this key did not close it so."""
@@ -60,11 +70,19 @@ class Seal:
         from cryptography.exceptions import InvalidTag
 
         try:
-            opened = self._cipher.decrypt(stored[:NONCE_BYTES], stored[NONCE_BYTES:], name)
+            self._cipher.decrypt_into(stored[:NONCE_BYTES], stored[NONCE_BYTES:], name, into)
         except InvalidTag:
             return False
-        into[:] = opened
         return True
+
+    @contextmanager
+    def _buffer(self, num_bytes: int) -> Iterator[memoryview]:
+        """Kept for the next: new memory of that size costs more than the cipher does."""
+        buffer = self._spare.pop() if self._spare else bytearray(num_bytes + self.overhead)
+        try:
+            yield memoryview(buffer)
+        finally:
+            self._spare.append(buffer)
 
 
 def checksum(name: bytes, stored: memoryview) -> int:
