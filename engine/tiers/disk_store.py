@@ -11,6 +11,7 @@ the store off, once and with a warning. Knows no request and no tokens.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -99,6 +100,7 @@ class DiskStore:
         self._news = DiskNews()
         self._changes: list[dict[bytes, bool]] = []
         self._look: Future[None] | None = None
+        self._size = (0, 0)
         self._looked = time.monotonic()
         try:
             self._reopen(None)
@@ -164,10 +166,7 @@ class DiskStore:
 
     def news(self) -> tuple[list[bytes], list[bytes]]:
         """PageStore.news; what happened is told within two seconds."""
-        now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS and (self._look is None or self._look.done()):
-            self._looked = now
-            self._look = self._thread.submit(self._attempt, self._look_up, None)
+        self._look_soon()
         changes: dict[bytes, bool] = {}
         while self._changes:
             changes |= self._changes.pop(0)
@@ -177,27 +176,22 @@ class DiskStore:
     def close(self) -> None:
         """PageStore.close."""
         self._thread.shutdown(wait=True)
+        self._looked = math.inf
         self._attempt(self._look_up, None)
         if self._pages is not None:
+            self._keep_counts(self._pages)
             self._pages.close()
             self._pages = None
 
     def stats(self) -> DiskStats:
-        """What it has, and what came of what was asked; takes milliseconds."""
-
-        def count(pages: DiskPages) -> tuple[int, int]:
-            with pages.index.connection() as db:
-                statement = "SELECT count(*) FROM slots WHERE fingerprint = ? AND crc IS NOT NULL"
-                (number,) = db.execute(statement, (pages.owner.fingerprint,)).fetchone()
-            return number, bytes_on_disk(self._folder)
-
-        number, size = self._attempt(count, (0, 0))
+        """What it has, as of about a second ago, and what came of what was asked; quick."""
+        self._look_soon()
         total = self._counts.copy()
         for counts in self._pages.index.counts if self._pages is not None else ():
             total.update(counts.copy())
         hits, written = total.pop("hit", 0), total.pop("written", 0)
         return DiskStats(
-            number, size, self._quota, hits, written, dict(total), self._discards, self.problem
+            *self._size, self._quota, hits, written, dict(total), self._discards, self.problem
         )
 
     # --- on the threads of whoever calls
@@ -295,12 +289,19 @@ class DiskStore:
 
     # --- other processes, failures
 
+    def _look_soon(self) -> None:
+        now = time.monotonic()
+        if now - self._looked >= LOOK_SECONDS and (self._look is None or self._look.done()):
+            self._looked = now
+            self._look = self._thread.submit(self._attempt, self._look_up, None)
+
     def _look_up(self, pages: DiskPages) -> None:
         with pages.index.connection() as db:
             changes = self._news.look(db, pages)
             pages.close_files(db)
         if changes:
             self._changes.append(changes)
+        self._size = len(self._news.known), bytes_on_disk(self._folder)
         if self._uses:
             with pages.index.writing() as db:
                 self._flush_uses(db)
@@ -341,8 +342,7 @@ class DiskStore:
             if pages is not None:
                 if damage is not None and pages.index.is_current:
                     discard(self._folder)
-                for counts in pages.index.counts:
-                    self._counts.update(counts)
+                self._keep_counts(pages)
                 pages.close()
             opened, reason = open_pages(self._folder, self._layout, self._seal, self._space)
             self._pages = opened
@@ -352,6 +352,10 @@ class DiskStore:
             _LOGGER.warning("the disk cache in %s begins anew: %s", self._folder, reason)
             if self._discards >= MAX_DISCARDS:
                 self._turn_off("it was damaged again and again")
+
+    def _keep_counts(self, pages: DiskPages) -> None:
+        for counts in pages.index.counts:
+            self._counts.update(counts)
 
     def _turn_off(self, reason: str) -> None:
         if self.problem is None:

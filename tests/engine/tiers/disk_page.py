@@ -49,3 +49,8 @@ def got(store: DiskStore, *numbers: int) -> int:
 def has(store: DiskStore, numbers: range) -> list[int]:
     """Which of them it has, each asked for alone."""
     return [number for number in numbers if got(store, number)]
+
+
+def size(store: DiskStore) -> int:
+    """How many pages it has."""
+    return len(list(store.known()))

@@ -15,10 +15,15 @@ import pytest
 from radixchat.engine.tiers.disk_folder import slot_files
 from radixchat.engine.tiers.disk_format import APPLICATION_ID, FORMAT, INDEX
 from radixchat.engine.tiers.disk_store import DiskStore
-from radixchat.tests.engine.tiers.disk_page import PAGE, digest, got, has, make, pages
+from radixchat.tests.engine.tiers.disk_page import MIB, PAGE, digest, got, has, pages
+from radixchat.tests.engine.tiers.disk_page import make as make_with
 
 NUMBERS = range(24)
 SLOT = 12_288
+
+
+def make(folder: Path) -> DiskStore:
+    return make_with(folder, 8 * MIB)  # a file has 42 slots
 
 
 @pytest.fixture
@@ -82,7 +87,7 @@ def test_a_flipped_byte_of_a_page(written: Path, folder: Path) -> None:
     """That page is a miss with a reason, at whichever place; all others are there."""
     random.seed(1)
     (path,) = slot_files(written)
-    for copy in copies(written, folder, 12):
+    for copy in copies(written, folder, 8):
         slot = random.choice(NUMBERS)
         place = random.choice([0, 1, PAGE // 2, PAGE - 1, random.randrange(PAGE)])
         flip(folder / path.relative_to(written), slot * SLOT + place, random.randrange(8))
@@ -98,13 +103,19 @@ def test_a_flipped_byte_of_a_page(written: Path, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [INDEX, f"{INDEX}-wal"])
 @pytest.mark.parametrize("while_open", [False, True], ids=["closed", "open"])
+@pytest.mark.parametrize("times", [4, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_flipped_byte_of_the_index(
-    written: Path, folder: Path, name: str, while_open: bool, caplog: pytest.LogCaptureFixture
+    written: Path,
+    folder: Path,
+    name: str,
+    while_open: bool,
+    times: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Pages are missing, or all of it begins anew and says why; none is wrong."""
     random.seed(f"{name} {while_open}")
     lost = begun = 0
-    for flips in (*[1] * 15, *[8] * 5, *[64] * 5):
+    for flips in [1, 1, 8, 64] * (times // 4):
         (copy,) = copies(written, folder, 1)
         if name == INDEX:
             fold(copy)

@@ -16,7 +16,7 @@ import pytest
 from radixchat.engine.tiers.disk_administration import verify
 from radixchat.engine.tiers.disk_folder import bytes_on_disk, slot_files
 from radixchat.engine.tiers.disk_format import INDEX, WRITER
-from radixchat.tests.engine.tiers.disk_page import MIB, PAGE, digest, got, make, pages
+from radixchat.tests.engine.tiers.disk_page import MIB, PAGE, digest, got, make, pages, size
 
 QUOTA = 8 * MIB
 MODULE = "radixchat.tests.engine.tiers.disk_process"
@@ -90,7 +90,7 @@ def test_killed_fifty_times(tmp_path: Path) -> None:
     for start in range(10**6, 10**6 + 800, 16):
         assert store.put(pages(*range(start, start + 16))) == 16
     slots = sum(path.stat().st_size // 12_288 for path in slot_files(folder))
-    assert store.stats().pages == slots  # none is claimed by the dead
+    assert size(store) == slots  # none is claimed by the dead
     store.close()
 
 
@@ -105,7 +105,7 @@ def test_a_killed_writer_leaves_its_pages(tmp_path: Path) -> None:
     for number in range(5000, 5800, 16):
         assert store.put(pages(*range(number, number + 16))) == 16
     slots = sum(path.stat().st_size // 12_288 for path in slot_files(folder))
-    assert store.stats().pages == slots
+    assert size(store) == slots
     store.close()
 
 

@@ -17,12 +17,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radixchat.engine.errors import ConfigError
+from radixchat.engine.tiers.disk_administration import clear
 from radixchat.engine.tiers.disk_folder import bytes_on_disk, slot_files
 from radixchat.engine.tiers.disk_format import min_quota, slot_bytes
 from radixchat.engine.tiers.disk_store import DiskStore
 from radixchat.engine.tiers.page_store import PageStore, StoredPage
 from radixchat.tests.engine.tiers import disk_process
-from radixchat.tests.engine.tiers.disk_page import MIB, PAGE, body, digest, got, has, make, page
+from radixchat.tests.engine.tiers.disk_page import (
+    MIB,
+    PAGE,
+    body,
+    digest,
+    got,
+    has,
+    make,
+    page,
+    size,
+)
 from radixchat.tests.engine.tiers.disk_page import pages as numbered
 
 # Room for a few hundred pages.
@@ -134,10 +145,10 @@ def test_the_least_recently_used_leave(folder: Path) -> None:
     """What was read lately stays, across a restart too; of a prefix the end leaves first."""
     with opened(folder, SMALL) as store:
         number = 0
-        while store.stats().pages == number:  # until one has made room
+        while size(store) == number:  # until one has made room
             store.put(numbered(*range(number, number + 16)))
             number += 16
-        capacity = store.stats().pages
+        capacity = size(store)
         assert 200 < capacity < number <= capacity + 16
         assert got(store, *range(32, 48)) == 16
     with opened(folder, SMALL) as store:
@@ -158,7 +169,7 @@ def test_fingerprints_share_a_quota(folder: Path) -> None:
     with opened(folder, SMALL, fingerprint=other, page_bytes=2 * PAGE) as second:
         for start in range(0, 400, 16):
             assert second.put([page(n, size=2 * PAGE) for n in range(start, start + 16)]) == 16
-        assert second.stats().pages > 100
+        assert size(second) > 100
     with opened(folder, SMALL) as first:
         assert has(first, range(100)) == []
         assert bytes_on_disk(folder) <= SMALL
@@ -244,6 +255,7 @@ def test_news_tells_what_another_process_did(folder: Path) -> None:
         began = time.perf_counter()
         for _ in range(1000):
             store.news()
+            store.stats()
         assert time.perf_counter() - began < 0.5
 
 
@@ -268,7 +280,7 @@ def test_two_stores_write_the_same_page(folder: Path) -> None:
         assert other.put(numbered(2, 3)) == 2
         assert store.put([*numbered(4, 4, 5)]) == 3
         assert has(store, range(7)) == has(other, range(7)) == [1, 2, 3, 4, 5]
-        assert store.stats().pages == 5
+        assert size(store) == 5
         assert other.stats().written == 1
 
 
@@ -296,6 +308,31 @@ def test_the_quota_holds_at_every_moment(folder: Path) -> None:
         assert [n for n in numbers if got(store, n)] == numbers
 
 
+def test_deleted_and_cleared_while_another_process_reads(folder: Path) -> None:
+    """It has misses, and no wrong page, and goes on; what comes again is read again."""
+    with opened(folder, SMALL) as store:
+        store.put(numbered(*range(64)))
+        command = [sys.executable, "-m", disk_process.__name__, "read", folder, SMALL, 64]
+        process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "1\n"
+        for turn in range(12):
+            if turn % 3 == 0:
+                assert store.delete([digest(n) for n in range(turn, 64, 2)]) == 32 - turn // 2
+            elif turn % 3 == 1:
+                assert store.forget(b"a") == 64
+            else:
+                assert clear(folder).pages == 64
+            assert has(store, range(turn, 64, 2)) == []
+            assert store.put(numbered(*range(64))) == 64
+        output, _ = process.communicate()
+        assert process.returncode == 0
+        hits, rounds = map(int, output.split())
+        assert 0 < hits <= rounds * 288
+
+
 def test_a_hundred_thousand_pages_stay_quick(folder: Path) -> None:
     """The index opens, finds and is counted in less than half a second."""
     tiny = {"page_bytes": 64}
@@ -308,16 +345,16 @@ def test_a_hundred_thousand_pages_stay_quick(folder: Path) -> None:
             [(n, digest(n), b"a" * 32, n) for n in range(20_000, 120_000)],
         )
     db.close()
-    began = time.perf_counter()
+    began = time.process_time()  # others may work on this machine
     store = make(folder, 1024 * MIB, **tiny)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert len(list(store.known())) == 100_048
     assert took < 0.5
-    began = time.perf_counter()
+    began = time.process_time()
     assert store.get([digest(5)], [memoryview(bytearray(64))]) == 1
     assert store.put([StoredPage(digest(1 << 40), b"a", memoryview(bytes(64)))]) == 1
-    store.stats()
-    assert time.perf_counter() - began < 0.5
+    assert store.stats().pages == 100_048
+    assert time.process_time() - began < 0.1
     store.close()
 
 
