@@ -28,7 +28,9 @@ class _Write:
 
 
 class PageWriter:
-    """Writes to one store. written: pages that are there; lost: those that found no room."""
+    """Writes to one store. put_pages: all that were to be written; written: those that are there;
+    lost: those that found no room.
+    """
 
     def __init__(
         self, store: PageStore, tier: Tier, marks: TierMarks, tell: Callable[[], None]
@@ -37,6 +39,7 @@ class PageWriter:
         thread when `collect` finds something.
         """
         self._tell = tell
+        self.put_pages = 0
         self.written = 0
         self.lost = 0
         self._store = store
@@ -66,6 +69,7 @@ class PageWriter:
         if not self.has_room:
             self.lost += 1
             return
+        self.put_pages += 1
         self._waiting.add(digest)
         self._batch.append(StoredPage(digest, namespace, row.data))
         if len(self._batch) >= BATCH or not self.has_room:

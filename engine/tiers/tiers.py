@@ -35,8 +35,11 @@ from radixchat.radix.tiers import Tier, page_digests
 # A shorter piece is computed as quickly as it is looked for, and not worth a write.
 MIN_USEFUL_TOKENS = 64
 READERS = 2
-# Pages that are copied for the writer between two steps.
+# Pages that are copied for the writer between two steps, at most; and of a step's time, at most.
 PAGES_A_STEP = 8
+CHORES_SHARE = 0.02
+# What copying a page takes, as long as nobody knows.
+ASSUMED_COPY_S = 0.0002
 
 
 @dataclass(slots=True)
@@ -97,6 +100,7 @@ class Tiers:
         self._writer: PageWriter | None = None
         self._reads: list[_Read] = []
         self._paths: list[_Path] = []
+        self._copy_s = ASSUMED_COPY_S
         self._last: tuple[bytes, bytes, list[bytes]] = (b"", b"", [])
         self._threads = ThreadPoolExecutor(READERS, "page-reader") if store else None
         host.on_leave = self._leave_host
@@ -142,6 +146,7 @@ class Tiers:
     def do_chores(self, room: int = PAGES_A_STEP) -> None:
         """Copy a few pages of what was used again for the writer."""
         assert self._writer is not None
+        began, before = time.perf_counter(), self._writer.put_pages
         while self._paths and room > 0 and self._writer.has_room:
             path = self._paths.pop(0)
             end = min(len(path.digests), path.done + room)
@@ -149,6 +154,9 @@ class Tiers:
             room -= done - path.done
             if done < len(path.digests):
                 self._paths.insert(0, replace(path, done=done))
+        copied = self._writer.put_pages - before
+        if copied:
+            self._copy_s += (((time.perf_counter() - began) / copied) - self._copy_s) / 4
         if not self._paths:
             self._writer.send()
 
@@ -156,7 +164,7 @@ class Tiers:
         """A step has computed so many tokens: learn from it, and do a little of what waits."""
         self.gate.computed(tokens, seconds)
         if self._paths:
-            self.do_chores()
+            self.do_chores(max(1, min(PAGES_A_STEP, int(seconds * CHORES_SHARE / self._copy_s))))
 
     # --- back
 
