@@ -28,6 +28,8 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "gpu": "Kernels and engine on a GPU, beside torch's own.",
         "render": "What it costs to show an answer as Markdown while it streams.",
         "latency": "What cache and scheduler cost, and how long others wait.",
+        "tiers": "What host memory and disk below the pool save and cost.",
+        "restart": "A conversation after a restart, with the disk tier and cold.",
     }
 )
 

@@ -1,0 +1,131 @@
+"""What host memory and disk below the pool save, and what they may not cost.
+
+Each measurement has its control in the same run. cycle: a working set of three times the pool, with
+host memory and without. gate: a store that takes 10 ms a page, with the gate, without it, and no
+store; and quick stores. policies: what each write policy has on the disk when a process is killed,
+and when it ends. background: questions beside pages that are read and written, and without. disk:
+reads a page, and the quota at every moment.
+
+The exit code is 1 where a goal's floor is missed. Times depend on what else the machine does: its
+load average comes first. With the default model on two cores it takes about three minutes, with
+--quick half a minute; --quick judges no goal that depends on time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any
+
+import click
+
+from radixchat.bench.bench_model import load_model
+from radixchat.bench.cpu_goals import Verdict
+from radixchat.bench.name_list import name_list
+from radixchat.bench.provenance import facts, machine
+from radixchat.bench.tiers_background import BackgroundLoad, background, background_lines
+from radixchat.bench.tiers_cycle import CycleLoad, cycle, cycle_lines
+from radixchat.bench.tiers_disk import DiskLoad, disk_lines, disk_use
+from radixchat.bench.tiers_gate import GateLoad, gate, gate_lines
+from radixchat.bench.tiers_policies import PolicyLoad, policies, policy_lines
+from radixchat.engine.collector import GarbageCollector
+from radixchat.engine.errors import RadixChatError
+from radixchat.engine.model_store import DEFAULT_MODEL
+from radixchat.engine.weights import Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The loads of the measurements."""
+
+    cycle: CycleLoad
+    gate: GateLoad
+    policies: PolicyLoad
+    background: BackgroundLoad
+    disk: DiskLoad
+
+
+FULL = Effort(
+    CycleLoad(prompts=4, tokens=1024),
+    GateLoad(prompts=8, tokens=192),
+    PolicyLoad(conversations=3, turns=3, new=64, answer=8),
+    BackgroundLoad(rounds=40, text=384, question=16, answer=20),
+    DiskLoad(prompts=6, tokens=160, pages=20),
+)
+# Fits a context of 512 tokens.
+QUICK = Effort(
+    CycleLoad(prompts=4, tokens=192),
+    GateLoad(prompts=3, tokens=96, judged=False),
+    PolicyLoad(conversations=2, turns=3, new=48, answer=4),
+    BackgroundLoad(rounds=6, text=160, question=8, answer=8),
+    DiskLoad(prompts=6, tokens=96, pages=12),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A measurement by name, and how it is shown."""
+
+    measure: Callable[[Checkpoint, Effort, int], Any]
+    lines: Callable[[Any], Iterator[str]]
+
+
+PARTS: Mapping[str, Part] = MappingProxyType(
+    {
+        "cycle": Part(lambda model, e, seed: cycle(model, e.cycle, seed), cycle_lines),
+        "gate": Part(lambda model, e, seed: gate(model, e.gate, seed), gate_lines),
+        "policies": Part(lambda model, e, seed: policies(model, e.policies, seed), policy_lines),
+        "background": Part(
+            lambda model, e, seed: background(model, e.background, seed), background_lines
+        ),
+        "disk": Part(lambda model, e, seed: disk_use(model, e.disk, seed), disk_lines),
+    }
+)
+
+
+def verdicts_of(result: Any) -> list[Verdict]:
+    """A measurement's, if it judges anything."""
+    judge: Callable[[], list[Verdict]] = getattr(result, "verdicts", list)
+    return judge()
+
+
+@click.command(help=__doc__)
+@click.option("--json", "with_json", is_flag=True, help="End with one line of JSON.")
+@click.option("--model", default=DEFAULT_MODEL, show_default=True)
+@click.option(
+    "--only", "names", default=",".join(PARTS), show_default=True,
+    callback=name_list(tuple(PARTS)), help="Which measurements.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--quick", is_flag=True, help="Short loads: to see that it runs, not to measure.")
+def main(with_json: bool, model: str, names: tuple[str, ...], seed: int, quick: bool) -> None:
+    """Measure and print, one after the other."""
+    load, effort = os.getloadavg()[0], QUICK if quick else FULL
+    click.echo(f"{machine()}, load {load:.2f}, seed {seed}, {model}")
+    checkpoint = load_model(model)
+    document = facts("tiers", load, model=model, seed=seed, config=asdict(effort))
+    verdicts = list[Verdict]()
+    for name in names:
+        part = PARTS[name]
+        try:
+            with GarbageCollector():  # else it stops a step in the middle
+                result = part.measure(checkpoint, effort, seed)
+        except RadixChatError as error:
+            raise click.ClickException(f"{name}: {error}") from error
+        click.echo()
+        click.echo("\n".join(part.lines(result)))
+        verdicts += verdicts_of(result)
+        document[name] = asdict(result)
+    click.echo("".join(f"\n{verdict.line()}" for verdict in verdicts))
+    if with_json:
+        click.echo(json.dumps(document | {"goals": [each.as_dict() for each in verdicts]}))
+    missed = [each.what for each in verdicts if each.reached == "missed"]
+    if missed:
+        raise click.ClickException(f"below the floor: {', '.join(missed)}")
+
+
+if __name__ == "__main__":
+    main()
