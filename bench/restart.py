@@ -44,9 +44,9 @@ QUESTION = "And then?"
 DISK_CACHE = "1G"
 # Most are one token to most models.
 _WORDS = (
-    "river stone morning letter garden window paper winter summer yellow silver"
-    " bridge market music forest island summer doctor engine father mother simple"
-).split()
+    *("river", "stone", "morning", "letter", "garden", "window", "paper", "winter", "summer"),
+    *("yellow", "silver", "bridge", "market", "music", "forest", "island", "doctor", "engine"),
+)
 
 
 def long_texts(model: str, tokens: int, seed: int) -> list[str]:

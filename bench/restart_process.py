@@ -52,7 +52,7 @@ class ChatProcess:
         return turn
 
     def forget_pages(self) -> bool:
-        """Ask the system to forget what it has of the disk tier's files; whether it can be asked."""
+        """Ask the system to forget what it has of the tier's files; whether it can be asked."""
         if not hasattr(os, "posix_fadvise"):
             return False
         for path in (self._folder / "cache").rglob("*"):

@@ -152,8 +152,8 @@ def background_lines(result: Background) -> Iterator[str]:
     yield "  tier I/O    between tokens, ms: p50     p95     p99    first token, ms: p50     p95"
     for arm in (result.with_io, result.without):
         yield (
-            f"  {arm.name:<10}{arm.gaps_ms.p50:>25.1f}{arm.gaps_ms.p95:>8.1f}{arm.gaps_ms.p99:>8.1f}"
-            f"{arm.ttft_ms.p50:>24.1f}{arm.ttft_ms.p95:>8.1f}"
+            f"  {arm.name:<10}{arm.gaps_ms.p50:>25.1f}{arm.gaps_ms.p95:>8.1f}"
+            f"{arm.gaps_ms.p99:>8.1f}{arm.ttft_ms.p50:>24.1f}{arm.ttft_ms.p95:>8.1f}"
         )
     alike = "the same answers" if result.same else "OTHER ANSWERS"
     yield (

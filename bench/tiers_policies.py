@@ -125,10 +125,10 @@ def _pages(folder: Path, size: int) -> int:
 def policy_lines(result: Policies) -> Iterator[str]:
     """What a restart finds."""
     yield f"policies: conversations of {result.tokens:,} tokens together, over a disk store"
-    yield "  write policy               pages while it ran, at its end   killed   closed   closing, s"
+    yield "  write policy             pages while it ran, at its end   killed   closed   closing, s"
     for arm in result.arms:
         yield (
-            f"  {arm.policy:<26}{arm.written:>19}{arm.written_closed:>12}"
+            f"  {arm.policy:<24}{arm.written:>19}{arm.written_closed:>12}"
             f"{arm.killed:>9.0%}{arm.closed:>9.0%}{arm.close_s:>13.2f}"
         )
     yield "  killed, closed: of the conversations' whole pages, what a restart finds on the disk"

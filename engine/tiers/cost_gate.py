@@ -16,7 +16,7 @@ GATES = ("measured", "always", "never")
 # Smaller steps say what a step costs, not a token.
 MIN_TOKENS = 32
 _WEIGHT = 0.25
-# Of what computing a span would take, how long it is waited for; a thread may need a while to begin.
+# Of what computing a span would take, how long it is waited for; a thread may begin a while later.
 PATIENCE = 0.5
 MIN_PATIENCE_S = 0.02
 # Of a tier that is too slow, every so many-th span is tried, with one page.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from radixchat.engine.tiers.page_bytes import Row
@@ -111,7 +111,7 @@ class PageWriter:
     def wait(self, deadline: float) -> None:
         """Until something is written, or the time (monotonic) has come."""
         if self._writes:
-            self._writes[0].future.exception(max(0.0, deadline - time.monotonic()))
+            wait([self._writes[0].future], max(0.0, deadline - time.monotonic()))
 
     def close(self) -> None:
         """Give up what waits, when the write that runs has ended."""

@@ -1,0 +1,128 @@
+"""`HostTier`: each slot has one owner, whatever happens; who was used least recently makes room."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from radixchat.engine.tiers.host_tier import HostTier
+
+
+def name(number: int) -> bytes:
+    return b"%16d" % number
+
+
+def fill(tier: HostTier, number: int, namespace: bytes = b"") -> None:
+    row = tier.begin(name(number), namespace)
+    assert row is not None
+    row[:] = number
+    tier.end(name(number), filled=True)
+
+
+def test_what_was_used_least_recently_makes_room() -> None:
+    """It is offered with its name, whose it is, and its bytes, before they are overwritten."""
+    tier = HostTier(3, 8)
+    left: list[tuple[bytes, bytes, list[int]]] = []
+    tier.on_leave = lambda digest, namespace, row: left.append((digest, namespace, row.tolist()))
+    for number in range(3):
+        fill(tier, number, b"n%d" % number)
+    assert tier.get(name(0)) is not None
+    fill(tier, 3)
+    assert left == [(name(1), b"n1", [1] * 8)]
+    assert tier.get(name(1)) is None
+    assert tier.digests() == [name(2), name(0), name(3)]
+    row = tier.get(name(2))
+    assert row is not None
+    assert row.tolist() == [2] * 8
+    assert tier.num_bytes == 24
+
+
+def test_what_is_being_read_is_nobodys_yet() -> None:
+    """It is not found, takes a slot that nobody is given, and is there or free at its end."""
+    tier = HostTier(2, 4)
+    assert tier.begin(name(1), b"") is not None
+    assert tier.is_filling(name(1))
+    assert name(1) not in tier
+    assert tier.get(name(1)) is None
+    assert not tier.discard(name(1))
+    assert tier.begin(name(2), b"") is not None
+    assert tier.num_available == 0
+    assert tier.begin(name(3), b"") is None
+    tier.check()
+    tier.end(name(1), filled=True)
+    tier.end(name(2), filled=False)
+    assert name(1) in tier
+    assert name(2) not in tier
+    assert len(tier) == 1
+    assert tier.num_available == 2
+
+
+def test_what_is_discarded_is_offered_to_nobody() -> None:
+    """A deleted conversation's pages do not go on to the next tier."""
+    tier = HostTier(2, 4)
+    left: list[bytes] = []
+    tier.on_leave = lambda digest, namespace, row: left.append(digest)
+    fill(tier, 1, b"a")
+    fill(tier, 2, b"b")
+    assert tier.digests(b"a") == [name(1)]
+    assert tier.namespace(name(2)) == b"b"
+    assert tier.discard(name(1))
+    assert not tier.discard(name(1))
+    fill(tier, 3)
+    assert left == []
+
+
+def test_it_has_a_slot() -> None:
+    """None is an error that says so; a page that is here cannot begin again."""
+    with pytest.raises(ValueError, match="num_slots is 0; it must be at least 1"):
+        HostTier(0, 8)
+    tier = HostTier(1, 8)
+    fill(tier, 1)
+    with pytest.raises(AssertionError):
+        tier.begin(name(1), b"")
+
+
+@given(st.integers(1, 6), st.integers(0, 2**32))
+def test_any_sequence_of_calls(slots: int, seed: int) -> None:
+    """A model of it in two dictionaries agrees after every call, bytes included."""
+    rng = random.Random(seed)
+    tier = HostTier(slots, 2)
+    here: dict[bytes, int] = {}
+    filling: dict[bytes, tuple[int, np.ndarray[tuple[int], np.dtype[np.uint8]]]] = {}
+    left: list[bytes] = []
+    tier.on_leave = lambda digest, namespace, row: left.append(digest)
+    for step in range(60):
+        digest = name(rng.randrange(8))
+        call = rng.choice(("begin", "end", "get", "discard"))
+        if call == "begin" and digest not in here and digest not in filling:
+            left.clear()
+            row = tier.begin(digest, b"")
+            full = len(here) + len(filling) == slots
+            assert (row is None) == (full and not here)
+            assert left == ([next(iter(here))] if full and here else [])
+            for gone in left:
+                del here[gone]
+            if row is not None:
+                filling[digest] = (step, row)
+        elif call == "end" and digest in filling:
+            value, row = filling.pop(digest)
+            row[:] = value
+            filled = rng.random() < 0.7
+            tier.end(digest, filled=filled)
+            if filled:
+                here[digest] = value
+        elif call == "get":
+            found = tier.get(digest)
+            assert (found is None) == (digest not in here)
+            if found is not None:
+                assert found.tolist() == [here[digest]] * 2
+                here[digest] = here.pop(digest)
+        elif call == "discard":
+            assert tier.discard(digest) == (here.pop(digest, None) is not None)
+        tier.check()
+        assert tier.digests() == list(here)
+        assert tier.num_available == slots - len(filling)
