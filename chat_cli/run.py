@@ -41,6 +41,7 @@ from radixchat.chat_cli.server_address import shown_url
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.chat_cli.streams import STDIN, Streams
 from radixchat.chat_cli.tail import show_tail
+from radixchat.chat_cli.tier_warnings import warnings_told
 from radixchat.chat_cli.way_back import way_back
 from radixchat.server.model_name import public_name
 from radixchat.server.protocol import InvalidRequest, MessageView, ModelLoadError
@@ -164,7 +165,11 @@ async def _chat_at_once(
 ) -> int:
     """At a prompt that comes before the model; or, where that is missing, without one."""
     news = NewsAbove(streams.notes)
-    async with open_background(settings, thread, news, waits=False) as client:
+    async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(warnings_told(news.note))
+        client = await stack.enter_async_context(
+            open_background(settings, thread, news, waits=False)
+        )
         _let_stop_waiting(client, interrupts)
         dialogue = _dialogue(client, settings, attached, streams, interrupts)
         messages = await _resume(client, dialogue, settings, streams)
@@ -197,6 +202,7 @@ async def _chat_when_ready(
             news.note(text)
 
     async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(warnings_told(tell))
         with streams.notes.during(_loading(settings)), no_collection():
             client = await stack.enter_async_context(open_client(settings, tell))
         _let_stop_waiting(client, interrupts)

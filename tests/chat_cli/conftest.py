@@ -9,7 +9,7 @@ import pytest
 
 from radixchat.tests.tiny_model import endless_model_directory
 
-_KEPT = ("RADIXCHAT_CACHE_DIR", "RADIXCHAT_DISK_CACHE")
+KEPT = ("RADIXCHAT_CACHE_DIR", "RADIXCHAT_DISK_CACHE")
 CONTEXT = 4096
 """Long enough for an answer that takes seconds: tests interrupt it."""
 
@@ -24,7 +24,7 @@ def tiny_model(compiled: None, tmp_path_factory: pytest.TempPathFactory) -> Path
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the user's files, terminal settings or variables."""
     for name in list(os.environ):
-        if name.startswith("RADIXCHAT_") and name not in _KEPT:
+        if name.startswith("RADIXCHAT_") and name not in KEPT:
             monkeypatch.delenv(name)
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)

@@ -321,6 +321,8 @@ async def taking_back(client: ChatClient) -> Any:
         [await tried(client.undo(conversation)) for _ in range(3)],
         [await tried(client.undo(id_)) for id_ in UNKNOWN],
         await client.messages(conversation),
+        await tried(client.open_conversation(conversation)),
+        [await tried(client.open_conversation(id_)) for id_ in UNKNOWN],
         await tried(client.close_conversation(conversation)),
         await tried(client.close_conversation("conv_none")),
     )

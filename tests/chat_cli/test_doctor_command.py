@@ -17,6 +17,7 @@ from radixchat.chat_cli.paths import config_file, database_file, history_file
 from radixchat.engine import trial, warm_up
 from radixchat.server.store import Store
 from radixchat.tests.chat_cli.chat_terminal import COMMAND
+from radixchat.tests.chat_cli.conftest import KEPT
 from radixchat.tests.server.turns import ME, change, say
 
 
@@ -152,7 +153,7 @@ def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RADIXCHAT_TOP_Q", "1")
     code, sections, problems = doctor()
     assert code == 1
-    told = {k: v for k, v in sections["variables"].items() if k != "RADIXCHAT_CACHE_DIR"}
+    told = {k: v for k, v in sections["variables"].items() if k not in KEPT}
     assert told == {
         "RADIXCHAT_CONFIG_DIR": str(config_file().parent),
         "RADIXCHAT_DATA_DIR": str(database_file().parent),

@@ -68,8 +68,18 @@ def test_nothing_is_divided_by_nothing() -> None:
 
 def test_what_is_new_is_shown() -> None:
     """A server of a later version has more figures."""
-    figures = engine_figures({**STATS, "host_pages": 7, "tier": "disk"})
-    assert figures["others"] == {"host pages": "7", "tier": "disk"}
+    figures = engine_figures({**STATS, "far_pages": 7, "tier": "disk"})
+    assert figures["others"] == {"far pages": "7", "tier": "disk"}
+
+
+def test_tiers_have_a_group_of_their_own() -> None:
+    """Where there are any."""
+    assert "below the pool" not in engine_figures(STATS)
+    figures = engine_figures({**STATS, "disk_restored_tokens": 1234, "disk_us_per_token": 21.04})
+    assert figures["below the pool"] == {
+        "tokens from disk": "1,234",
+        "us a token from disk": "21",
+    }
 
 
 def test_who_may_not_see_them_is_told_who_may() -> None:
