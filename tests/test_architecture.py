@@ -105,8 +105,8 @@ ONLY_IN: dict[str, set[str]] = {
     "concurrent": {
         "engine/grammar.py",
         "engine/tiers/disk_store.py",
+        "engine/tiers/page_reader.py",
         "engine/tiers/page_writer.py",
-        "engine/tiers/tiers.py",
         "server/host.py",
         "server/store_thread.py",
         "chat_cli/loading_thread.py",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from radixchat.engine.tiers.tiers import MIN_USEFUL_TOKENS, Tiers
+from radixchat.engine.tiers.page_reader import MIN_USEFUL_TOKENS
+from radixchat.engine.tiers.tiers import Tiers
 from radixchat.radix.allocation import Match, PageCache
 from radixchat.radix.tiers import Span, Tier
 

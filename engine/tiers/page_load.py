@@ -5,20 +5,19 @@ Knows no tier: `tiers.py` fills it in.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-
-from radixchat.radix.tiers import Tier
 
 
 @dataclass(slots=True)
 class PageLoad:
     """digests: the names of the prompt's whole pages, from its beginning.
 
-    wanted: of these, those that are being read, perhaps for others too. source: where a page has
-    come from for this request, of those that were not in memory. reason: why no more was read.
+    wanted: of these, those that are being read, perhaps for others too. deadline: until when they
+    are waited for, whatever the store does (time.monotonic). reason: why no more was read.
     """
 
     digests: list[bytes]
     wanted: set[bytes] = field(default_factory=set)
-    source: dict[bytes, Tier] = field(default_factory=dict)
+    deadline: float = math.inf
     reason: str | None = None

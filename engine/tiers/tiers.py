@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +23,7 @@ from radixchat.engine.tiers.cost_gate import CostGate
 from radixchat.engine.tiers.host_tier import HostTier
 from radixchat.engine.tiers.page_bytes import PageBytes, Row
 from radixchat.engine.tiers.page_load import PageLoad
+from radixchat.engine.tiers.page_reader import MIN_USEFUL_TOKENS, PageReader
 from radixchat.engine.tiers.page_store import PageStore
 from radixchat.engine.tiers.page_writer import PageWriter
 from radixchat.engine.tiers.write_policy import WRITE_POLICIES
@@ -32,9 +32,6 @@ from radixchat.radix.cache import PrefixCache
 from radixchat.radix.node import TOKEN_BYTES
 from radixchat.radix.tiers import Tier, page_digests
 
-# A shorter piece is computed as quickly as it is looked for, and not worth a write.
-MIN_USEFUL_TOKENS = 64
-READERS = 2
 # Pages that are copied for the writer between two steps, at most; and of a step's time, at most.
 PAGES_A_STEP = 8
 CHORES_SHARE = 0.02
@@ -44,20 +41,15 @@ ASSUMED_COPY_S = 0.0002
 
 @dataclass(slots=True)
 class TierStats:
-    """Counts since the start. restored: tokens that came back into the pool, by where they were."""
+    """Counts since the start. restored: tokens that came back into the pool, by where they were.
+
+    read_pages: from the store; used_pages: of these. refused_tokens: were to be read, and were not.
+    """
 
     restored: dict[Tier, int] = field(default_factory=lambda: dict.fromkeys(Tier, 0))
     read_pages: int = 0
     used_pages: int = 0
     refused_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """Pages that a thread reads; `future` has how many of them came, and in how many seconds."""
-
-    digests: list[bytes]
-    future: Future[tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +90,10 @@ class Tiers:
         self._writes_through = store is not None and write_policy == "write_through_selective"
         self._cache: PrefixCache
         self._writer: PageWriter | None = None
-        self._reads: list[_Read] = []
+        self._reader: PageReader | None = None
         self._paths: list[_Path] = []
         self._copy_s = ASSUMED_COPY_S
         self._last: tuple[bytes, bytes, list[bytes]] = (b"", b"", [])
-        self._threads = ThreadPoolExecutor(READERS, "page-reader") if store else None
         host.on_leave = self._leave_host
 
     def attach(self, cache: PrefixCache) -> None:
@@ -110,6 +101,15 @@ class Tiers:
         self._cache = cache
         if self.store is not None:
             self._writer = PageWriter(self.store, self.store_tier, cache.marks, lambda: self.tell())
+            self._reader = PageReader(
+                self.store,
+                self.store_tier,
+                self._page_size,
+                self.host,
+                self.gate,
+                cache.marks,
+                lambda: self.tell(),
+            )
             for digest in self.store.known():
                 cache.marks.add(digest, self.store_tier)
 
@@ -141,7 +141,9 @@ class Tiers:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is on its way to the store or from there, nor waits for it."""
-        return not (self._reads or self._paths) and (self._writer is None or self._writer.is_idle)
+        if self._reader is None or self._writer is None:
+            return True
+        return not self._paths and self._reader.is_idle and self._writer.is_idle
 
     def do_chores(self, room: int = PAGES_A_STEP) -> None:
         """Copy a few pages of what was used again for the writer."""
@@ -175,25 +177,24 @@ class Tiers:
         # One token is always computed: a page that ends with the prompt is of no use to it.
         digests = digests[: (len(request.tokens) - 1) // self._page_size]
         request.load = PageLoad(digests)
-        if self.store is not None and digests:
+        if self._reader is not None and digests:
             first = self._cache.num_cached(request.tokens, request.namespace) // self._page_size
-            self._read(request.load, request.namespace, first)
+            self._reader.read(request.load, request.namespace, first)
 
     def prefetch(self, tokens: Sequence[int], namespace: bytes) -> None:
         """The same for a prompt that is likely to come."""
-        if self.store is not None:
+        if self._reader is not None:
             encoded = np.asarray(tokens, np.int32).tobytes()
             load = PageLoad(self._digests(namespace, encoded))
             first = self._cache.num_cached(tokens, namespace) // self._page_size
-            self._read(load, namespace, first)
+            self._reader.read(load, namespace, first)
 
     def is_loading(self, request: Request) -> bool:
         """Whether something is being read for a request that waits."""
         load = request.load
-        if load is None or not load.wanted:
+        if self._reader is None or load is None or not load.wanted:
             return False
-        load.wanted = {digest for digest in load.wanted if self.host.is_filling(digest)}
-        return bool(load.wanted)
+        return self._reader.is_loading(load)
 
     def bring_back(self, request: Request, allocation: Allocation, leave: int) -> None:
         """For a request that is admitted: what follows its cached tokens is computed by that."""
@@ -228,7 +229,7 @@ class Tiers:
             assert row is not None, "it was there a moment ago"
             self._pages.write(allocation.pages[index], row)
             end = (index + 1) * size
-            tier = load.source.get(digest, Tier.HOST)
+            tier = Tier.HOST if self._reader is None else self._reader.source(digest)
             restored[tier] = restored.get(tier, 0) + end - position
             self.stats.used_pages += tier is not Tier.HOST
             position = end
@@ -241,17 +242,10 @@ class Tiers:
 
     def collect(self) -> None:
         """Take note of what the threads have done."""
-        for read in [read for read in self._reads if read.future.done()]:
-            self._reads.remove(read)
-            count, seconds = read.future.result()
-            for index, digest in enumerate(read.digests):
-                self.host.end(digest, filled=index < count)
-                if index < count:
-                    self._cache.marks.add(digest, Tier.HOST)
-                elif index == count:
-                    self._cache.marks.remove(digest, self.store_tier)  # damaged, gone, or late
-            self.stats.read_pages += count
-            self.gate.loaded(self.store_tier, count * self._page_size, seconds)
+        if self._reader is not None:
+            self._reader.collect()
+            self.stats.read_pages = self._reader.pages_read
+            self.stats.refused_tokens = self._reader.tokens_refused
         if self._writer is not None and self.store is not None:
             self._writer.collect()
             came, went = self.store.news()
@@ -269,24 +263,20 @@ class Tiers:
         digests = list(page_digests(namespace, encoded, size))[start // size :]
         gone = set(digests)
         self._paths = [path for path in self._paths if gone.isdisjoint(path.digests)]
-        for digest in digests:
-            self.host.discard(digest)
-            self._cache.marks.remove(digest, Tier.HOST)
+        self._discard(digests)
         if self._writer is not None and digests:
             self._writer.delete(digests)
 
     def flush(self, namespace: bytes | None) -> None:
         """Forget a namespace, or everything."""
         self._paths = [p for p in self._paths if namespace not in (None, p.namespace)]
-        for digest in self.host.digests(namespace):
-            self.host.discard(digest)
-            self._cache.marks.remove(digest, Tier.HOST)
+        self._discard(self.host.digests(namespace))
         if self._writer is not None:
             self._writer.forget(namespace)
 
     def close(self, seconds: float) -> None:
         """Write what is left of the pool and of memory, as long as that takes no longer."""
-        if self.store is None or self._writer is None or self._threads is None:
+        if self.store is None or self._writer is None or self._reader is None:
             return
         deadline = time.monotonic() + seconds
         for namespace, tokens in self._cache.paths():
@@ -304,7 +294,7 @@ class Tiers:
             self._writer.send()
             self._writer.wait(deadline)
             self._writer.collect()
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._reader.close()
         self._writer.close()
         self.store.close()
 
@@ -320,60 +310,19 @@ class Tiers:
         self.host.end(digest, filled=True)
         self._cache.marks.add(digest, Tier.HOST)
 
+    def _discard(self, digests: Sequence[bytes]) -> None:
+        for digest in digests:
+            self.host.discard(digest)
+            self._cache.marks.remove(digest, Tier.HOST)
+        if self._reader is not None:
+            self._reader.forget(digests)
+
     def _leave_host(self, digest: bytes, namespace: bytes, row: Row) -> None:
         self._cache.marks.remove(digest, Tier.HOST)
+        if self._reader is not None:
+            self._reader.forget([digest])
         if self._writer is not None and self._writer.wants(digest):
             self._writer.put(digest, namespace, row.copy())
-
-    def _read(self, load: PageLoad, namespace: bytes, first: int) -> None:
-        """Read the pages from index `first` on that the store has, up to the first that nobody has.
-
-        What is in memory already, or on its way there, is not read again.
-        """
-        assert self._threads is not None
-        missing: list[bytes] = []
-        for digest in load.digests[first:]:
-            if digest in self.host:
-                continue
-            if self.host.is_filling(digest):
-                load.wanted.add(digest)
-            elif self._cache.marks.has(digest, self.store_tier):
-                missing.append(digest)
-            else:
-                break
-        tokens = len(missing) * self._page_size
-        if tokens < MIN_USEFUL_TOKENS:
-            return
-        verdict = self.gate.admits(self.store_tier, len(missing))
-        load.reason = verdict.reason
-        self.stats.refused_tokens += tokens - verdict.pages * self._page_size
-        missing = missing[: min(verdict.pages, self.host.num_available)]
-        half = -(-len(missing) // READERS)
-        for start in range(0, len(missing), half or 1):
-            self._read_part(load, namespace, missing[start : start + half])
-
-    def _read_part(self, load: PageLoad, namespace: bytes, digests: list[bytes]) -> None:
-        assert self._threads is not None
-        rows: list[Row] = []
-        for digest in digests:
-            row = self.host.begin(digest, namespace)
-            if row is None:
-                break
-            rows.append(row)
-        digests = digests[: len(rows)]
-        load.wanted.update(digests)
-        load.source |= dict.fromkeys(digests, self.store_tier)
-        deadline = time.monotonic() + self.gate.patience(len(digests) * self._page_size)
-        future = self._threads.submit(self._get, digests, rows, deadline)
-        self._reads.append(_Read(digests, future))
-        future.add_done_callback(lambda _: self.tell())
-
-    def _get(self, digests: list[bytes], rows: list[Row], deadline: float) -> tuple[int, float]:
-        """On a thread of the store."""
-        assert self.store is not None
-        began = time.perf_counter()
-        count = self.store.get(digests, [row.data for row in rows], deadline)
-        return count, time.perf_counter() - began
 
     def _write_path(self, writer: PageWriter, path: _Path, end: int) -> int:
         """Copy the pages [done, end) of a path that are still in the pool and not in the store.

@@ -205,7 +205,7 @@ def test_others_go_on_while_pages_are_read(tiny: Checkpoint) -> None:
 
 
 def test_a_prompt_that_is_expected_is_read_ahead(tiny: Checkpoint) -> None:
-    """A hint has the pages in memory before the request; it changes no answer."""
+    """A hint has the pages in memory before the request, which counts them as the store's, once."""
     store = store_for(tiny)
     engine = make(tiny, store)
     tokens = prompt(LENGTH, 1)
@@ -216,7 +216,10 @@ def test_a_prompt_that_is_expected_is_read_ahead(tiny: Checkpoint) -> None:
     assert engine.tiers is not None
     host = engine.tiers.host
     until(engine, lambda: len(host) >= LENGTH // 16)
-    assert drive(engine, Request(1, tokens.copy(), greedy(1))).host_tokens > 0
+    assert drive(engine, Request(1, tokens.copy(), greedy(1))).disk_tokens >= LENGTH - 16
+    answer(engine, prompt(POOL - 20, 8), greedy(1))
+    usage = drive(engine, Request(2, tokens.copy(), greedy(1)))
+    assert (usage.disk_tokens, usage.host_tokens > 0) == (0, True)
 
 
 def test_what_others_may_not_have(tiny: Checkpoint) -> None:
