@@ -291,3 +291,21 @@ def test_system_of_the_environment_does_not_forbid_continuing(
     """A system message for every new conversation may stand in a variable."""
     monkeypatch.setenv("RADIXCHAT_SYSTEM", "be brief")
     assert settings_of("-c").system == os.environ["RADIXCHAT_SYSTEM"]
+
+
+@pytest.mark.parametrize(
+    ("written", "size"),
+    [("0", 0), ("12", 12), ("512M", 512 << 20), ("1.5G", 3 << 29), ("2 GiB", 2 << 30)],
+)
+def test_sizes(written: str, size: int) -> None:
+    """As people write them, on the command line and in the file."""
+    assert settings_of("--disk-cache", written).disk_cache_bytes == size
+    write_config(f'host_cache = "{written}"')
+    assert settings_of().host_cache_bytes == size
+
+
+@pytest.mark.parametrize("written", ["-1", "2X", "", "G", "1e3", "inf"])
+def test_no_sizes(written: str) -> None:
+    """Each is refused with one that would do."""
+    with pytest.raises(click.BadParameter, match="is no size, like 512M"):
+        settings_of(f"--disk-cache={written}")

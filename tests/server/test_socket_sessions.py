@@ -57,6 +57,7 @@ def test_a_conversation_is_made_named_found_and_erased(settings: LocalSettings) 
             assert [(hit["session_id"], hit["role"]) for hit in hits] == [(id_, "user")]
             exported = await client.ask("session.export", session_id=id_, format="markdown")
             assert "parrots" in exported["text"]
+            assert (await client.ask("session.open", session_id=id_))["type"] == "session.opened"
             assert (await client.ask("session.close", session_id=id_))["type"] == "session.closed"
             assert (await client.ask("session.delete", session_id=id_))["session_id"] == id_
             gone = await client.ask("session.get", session_id=id_)
