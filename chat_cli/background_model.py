@@ -73,6 +73,7 @@ class BackgroundModel:
         self._failure: RadixChatError | None = None
         self._refusal: RadixChatError | None = None
         self._waiting: set[asyncio.Future[None]] = set()
+        self._is_used = False
         self._running = AsyncExitStack()
 
     @property
@@ -195,8 +196,10 @@ class BackgroundModel:
             raise
 
     async def _load(self, name: str) -> ChatService:
-        await self._running.aclose()
-        collect_all()
+        if self._is_used:
+            await self._running.aclose()
+            collect_all()
+        self._is_used = True
         self._settings = replace(self._settings, model=name)
         with no_collection():
             loop = asyncio.get_running_loop()
