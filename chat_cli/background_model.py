@@ -187,11 +187,11 @@ class BackgroundModel:
             except RadixChatError as error:
                 if before is None:
                     raise
-                self._refusal = error
+                self._refusal = _without_frames(error)
                 self._tell(f"{error}; {public_name(before)} answers again")
                 return await self._load(before)
         except RadixChatError as error:
-            self._failure = error
+            self._failure = _without_frames(error)
             self._tell_failure(error)
             raise
 
@@ -223,3 +223,12 @@ class BackgroundModel:
     def _tell(self, error: str) -> None:
         if not self._waits:
             self._news.error(error)
+
+
+def _without_frames(error: RadixChatError) -> RadixChatError:
+    """The same; but what was being loaded is not kept for as long as the error is."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error

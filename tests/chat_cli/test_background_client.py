@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import traceback
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -164,8 +165,12 @@ def test_a_model_that_is_not_there(settings: ChatSettings) -> None:
     async def body() -> None:
         async with behind(replace(settings, model="./nowhere.gguf"), heard) as client:
             await client.model.start()
-            with pytest.raises(ModelLoadError, match=r"no model is loaded: .*nowhere\.gguf"):
+            with pytest.raises(ModelLoadError, match=r"no model is loaded: .*nowhere") as refused:
                 await client.create_conversation()
+            reason = refused.value.__cause__
+            assert reason is not None
+            frames = [frame.name for frame in traceback.extract_tb(reason.__traceback__)]
+            assert "load_model" not in frames, "its weights would stay with the error"
             assert [text for text in heard.errors if "nowhere.gguf" in text] == heard.errors != []
             assert len(heard.errors) == 1
             assert "/model NAME" in heard.notes[0]
