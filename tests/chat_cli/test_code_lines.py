@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -44,6 +44,7 @@ def test_the_next_line_has_its_colours_before_it_ends() -> None:
 
 
 @pytest.mark.parametrize("language", ["text", "nolang", "", "html", "json", "diff", "console"])
+@settings(max_examples=15)
 @given(lines=st.lists(st.text(alphabet="ab \t'\"<>{}/*#-+$\ufeff漢😀", max_size=20), max_size=40))
 def test_no_character_is_lost(language: str, lines: list[str]) -> None:
     """Whatever the language, the text is what was written, tabs as spaces."""
