@@ -119,6 +119,10 @@ class Prompt:
             raise PromptInterrupted
         return self._pasted.text(reading.result())
 
+    def keep_paste(self, text: str) -> None:
+        """Have a text that is pasted by other ways than the terminal's stand as one that is."""
+        self._pasted.paste(text)
+
     def show_below(self, bottom: Callable[[int], str]) -> None:
         """Have this stand below the line, now too if there is one; not where text is all there is.
 

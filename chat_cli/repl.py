@@ -165,7 +165,9 @@ class Repl:
             return Draft()
         if not text:
             self._notes.error("the clipboard has no text")
-        return Draft(line_of(text.replace("\r\n", "\n").replace("\r", "\n")))
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._prompt.keep_paste(text)
+        return Draft(line_of(text))
 
     async def _perform(self, command: Command, entered: Draft) -> Draft:
         """Perform it; the next draft: what was entered, if it is a message that was refused.

@@ -239,26 +239,6 @@ def test_narrow_window_resized(model: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_megabyte_pasted(chat: ChatTerminal) -> None:
-    """It is one message; it is refused with both numbers, and given back."""
-    line = "x" * 79 + "\r"
-    chat.type("\x1b[200~")
-    for _ in range(125):
-        chat.type(line * 100)
-    chat.type("\x1b[201~END")
-    chat.wait_for(r"END\Z", seconds=60)
-    chat.enter("")
-    chat.wait_for(
-        r"error: the prompt has at least \d{6} tokens, but the context admits", seconds=60
-    )
-    chat.wait_for(r"END\Z", seconds=60)
-    chat.type("\x03")
-    chat.wait_for(r"^> ?\Z")
-    chat.enter("/exit")
-    assert chat.exit_code() == 0
-
-
-@pytest.mark.slow
 def test_answers_piped(model: Path, tmp_path: Path) -> None:
     """`| tee`: the prompt is on standard error, the pipe gets the answers alone."""
     pipe = f"{SHELL_COMMAND} chat {' '.join(BRIEF)} | cat > {tmp_path}/out"
