@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
         "click",
         "platformdirs",
         "pyperclip",
+        "wcwidth",
         "markdown_it",
         "radixchat.server.event_reader",
         "radixchat.server.heading",
