@@ -37,6 +37,11 @@ class Notes:
         """Cells that a line may have, to stay one."""
         return self._console.width
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is said that was not asked for."""
+        return self._quiet
+
     def note(self, text: str) -> None:
         """Something worth knowing."""
         if not self._quiet:
