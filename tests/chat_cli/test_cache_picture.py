@@ -167,7 +167,7 @@ def test_long_lines_are_broken() -> None:
 @pytest.mark.parametrize("width", [10, 22, 40, 76, 300])
 def test_lines_are_broken_between_words(width: int) -> None:
     """In any window: no row is wider, no word is cut that fits in one, and none is lost."""
-    text = "A prompt of words, one of them " + "l" * 90 + "ong, and two  spaces."
+    text = "A prompt of words, one of them " + "l" * 45 + "ong, and two  spaces."
     prompt = report(("u", text, 9, CACHED))
     rows = plain(cache_picture(prompt, [view("u")], width))[1:]
     room = max(20, min(width, 76) - 2)
