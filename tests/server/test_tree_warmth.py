@@ -82,9 +82,9 @@ def test_how_long_the_rest_takes(settings: LocalSettings) -> None:
 
 
 def test_the_rate_is_that_of_most() -> None:
-    """Short prompts say nothing, a slow one not much, and what was long ago nothing any more."""
+    """Nothing says nothing, a slow prompt not much, and what was long ago nothing any more."""
     rate = PrefillRate()
-    rate.observe(MIN_TOKENS - 1, 1000)
+    rate.observe(0, 1000)
     rate.observe(MIN_TOKENS, 0)
     assert rate.predict(10) is None
     rate.observe(100, 10_000)
@@ -95,6 +95,20 @@ def test_the_rate_is_that_of_most() -> None:
     for _ in range(9):
         rate.observe(100, 200)
     assert rate.predict(10) == 20
+
+
+def test_short_prompts_correct_a_cold_one() -> None:
+    """By themselves they say nothing of long ones; a token takes no longer than its share."""
+    rate = PrefillRate()
+    rate.observe(MIN_TOKENS // 2, 32)
+    assert rate.predict(10) is None
+    rate.observe(40, 1800)  # 45 ms a token: the first one of a process
+    assert rate.predict(100) == 200
+    assert rate.predict(1) == 32  # a step, however little there is in it
+    assert rate.predict(0) == 0
+    for _ in range(2):
+        rate.observe(100, 100)
+    assert rate.predict(100) == 100
 
 
 def grown(rng: random.Random) -> list[Message]:
