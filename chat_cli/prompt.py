@@ -139,13 +139,15 @@ class Prompt:
             question, keys, self._screen, self._session.app.input, self._interrupts
         )
 
-    def clear_screen(self) -> None:
-        """The next line is the first one; what has scrolled away stays."""
-        if not self._dumb:
-            output = self._session.app.output
-            output.erase_screen()
-            output.cursor_goto(0, 0)
-            output.flush()
+    def clear_screen(self) -> bool:
+        """The next line is the first one; what has scrolled away stays. False: it cannot be."""
+        if self._dumb:
+            return False
+        output = self._session.app.output
+        output.erase_screen()
+        output.cursor_goto(0, 0)
+        output.flush()
+        return True
 
     @property
     def has_keys(self) -> bool:

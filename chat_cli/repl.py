@@ -146,7 +146,8 @@ class Repl:
                 self._prompt.multiline = not self._prompt.multiline
                 self._notes.aside(_MULTILINE if self._prompt.multiline else "Enter sends")
             case ClearScreen():
-                self._prompt.clear_screen()
+                if not self._prompt.clear_screen():
+                    self._notes.error("this terminal cannot be cleared, it takes text only")
             case Paste():
                 return await self._pasted()
         return Draft()

@@ -214,6 +214,9 @@ def test_dumb_terminal(model: Path) -> None:
         chat.wait_for(r"^> ?\Z")
         chat.enter("hello")
         chat.answered(1)
+        chat.enter("/clear")
+        chat.wait_for("error: this terminal cannot be cleared")
+        chat.wait_for(r"^> ?\Z")
         chat.enter("/exit")
         assert chat.exit_code() == 0
         assert "\x1b" not in chat.raw
