@@ -15,8 +15,10 @@ from radixchat.engine.hint import Purge, Supersede
 from radixchat.server.cache_view import CacheView
 from radixchat.server.conversation import Conversation
 from radixchat.server.conversation_reader import ConversationReader
+from radixchat.server.heading import check_title
 from radixchat.server.protocol import ConversationView, MessageView, TreeMessage
 from radixchat.server.rows import NO_METADATA, ForgottenPath
+from radixchat.server.store_conversation import check_metadata
 from radixchat.server.turn_place import load_path
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ class ConversationService(ConversationReader):
         system: the system message; what was said is the same, but is computed again after it. "":
         none. expected_tip: where the tip is another than this, ConversationLocked is raised.
         """
+        check_title(title or "")
+        check_metadata(metadata or NO_METADATA)
         if tip is not None:
             path = await self._path(conversation)
             expected = path.tip if expected_tip is None else expected_tip
