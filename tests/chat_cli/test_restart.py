@@ -38,8 +38,8 @@ SAMPLED = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=250, specul
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server in this process that leaves says to come back in a moment, not in seconds."""
-    monkeypatch.setattr(socket_hello, "RETRY_AFTER_MS", 50)
-    monkeypatch.setattr(gate, "RETRY_AFTER_MS", 50)
+    monkeypatch.setattr(socket_hello, "RECONNECT_AFTER_MS", 50)
+    monkeypatch.setattr(gate, "RECONNECT_AFTER_MS", 50)
     monkeypatch.setattr(host, "DRAINING_RETRY_MS", 50)
 
 
