@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -27,7 +26,7 @@ from radixchat.server.protocol import (
 )
 from radixchat.server.serve import drain
 from radixchat.server.serve_settings import ServeSettings
-from radixchat.tests.server.server_process import ServerProcess, serving
+from radixchat.tests.server.server_process import ServerProcess, free_port, serving
 from radixchat.tests.server.sockets import Server, open_server
 from radixchat.tests.slow_steps import slow_command, slowed
 
@@ -46,12 +45,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def local(tiny_model: Path, tmp_path: Path) -> LocalSettings:
     return LocalSettings(model=str(tiny_model), database=tmp_path / "chat.db")
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 class Reader:
