@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from radixchat.chat_cli.conversation_names import described
+from radixchat.chat_cli.conversation_names import all_conversations, meant, named
 from radixchat.server.protocol import (
     ConversationNotFound,
     ConversationView,
@@ -24,8 +24,6 @@ from radixchat.server.protocol import (
 if TYPE_CHECKING:
     from radixchat.server.store import Store
 
-_PAGE = 100
-_CANDIDATES = 5
 OWN = "local"
 """The principal whose conversations are one's own."""
 
@@ -177,29 +175,10 @@ async def find(source: ConversationSource, name: str) -> str:
     try:
         return await source.resolve_conversation(name)
     except ConversationNotFound as error:
-        views = [view for view in await all_of(source) if view.title]
-        found = [view for view in views if view.title == name]
-        found = found or [
-            view for view in views if view.title.casefold().startswith(name.casefold())
-        ]
-        if not found or not name.strip():
+        views = await all_conversations(source)
+        if not meant(name, views):
             raise error from None
-    if len(found) > 1:
-        some = ", ".join(map(described, found[:_CANDIDATES]))
-        more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
-        raise InvalidRequest(f"{name!r} may be {some}{more}: say more of the name or the id")
-    return found[0].id
-
-
-async def all_of(source: ConversationSource, limit: int | None = None) -> list[ConversationView]:
-    """The last changed first, at most `limit`; None: all."""
-    views: list[ConversationView] = []
-    while True:
-        size = _PAGE if limit is None else min(_PAGE, limit - len(views))
-        page = await source.conversations(size, views[-1].id if views else None)
-        views += page
-        if len(page) < size or len(views) == limit:
-            return views
+    return named(name, views).id
 
 
 def owner(store: Store, name: str) -> str:

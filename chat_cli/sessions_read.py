@@ -17,10 +17,10 @@ import click
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line, safe_json, without_controls
+from radixchat.chat_cli.conversation_names import all_conversations
 from radixchat.chat_cli.conversation_source import (
     ConversationSource,
     StoredConversations,
-    all_of,
     find,
 )
 from radixchat.chat_cli.conversation_text import branches_of, text_of
@@ -51,7 +51,7 @@ def list_sessions(limit: int | None, as_json: bool, **values: Any) -> None:
     """List them, the last changed first."""
 
     async def work(source: ConversationSource, streams: Streams) -> int:
-        views = await all_of(source, limit)
+        views = await all_conversations(source, limit)
         if as_json:
             for view in views:
                 _write_json(asdict(view))
@@ -156,7 +156,7 @@ def export(
 
     async def work(source: ConversationSource, streams: Streams) -> int:
         if everything:
-            which = [view.id for view in await all_of(source)]
+            which = [view.id for view in await all_conversations(source)]
         else:
             which = await chosen(source, ids)
         end = "\n" if kind == "markdown" else ""
