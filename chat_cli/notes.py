@@ -62,13 +62,14 @@ class Notes:
     def table(self, rows: Mapping[str, str]) -> None:
         """Names and values, aligned; a value of several lines stays in its column.
 
-        Where that would be too narrow, values stand below their names.
+        Where that would be too narrow, a long value stands below its name.
         """
         named = [(neutral_line(name), neutral_line(value)) for name, value in rows.items()]
         width = max((cell_len(name) for name, _ in named), default=0)
-        has_room = not self._wraps or self._console.width - width - 2 >= _MIN_VALUE
+        room = self._console.width - width - 2
+        has_room = not self._wraps or room >= _MIN_VALUE
         for name, value in named:
-            beside = has_room or not value
+            beside = has_room or cell_len(value) <= room
             if not beside:
                 self._line(name, _PLAIN)
             indent = width + 2 if beside else _INDENT

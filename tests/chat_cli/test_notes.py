@@ -74,7 +74,7 @@ def _table(rows: dict[str, str], width: int) -> list[str]:
 
 
 def test_table_on_a_terminal() -> None:
-    """A long value stays in its column; in a narrow window it stands below its name."""
+    """A long value stays in its column; in a narrow window, below its name."""
     rows = {"/a [N]": "does one thing, and then another one", "/b": "", "/c": "谢谢"}
     assert _table(rows, 34) == [
         "/a [N]  does one thing, and then",
@@ -88,8 +88,7 @@ def test_table_on_a_terminal() -> None:
         "    and then another",
         "    one",
         "/b",
-        "/c",
-        "    谢谢",
+        "/c      谢谢",
     ]
 
 
