@@ -32,7 +32,10 @@ def shown(columns: int) -> str:
         termios.tcsetwinsize(window, (24, columns))
         with os.fdopen(window, "w", encoding="utf-8") as screen, create_pipe_input() as pipe:
             assert asyncio.run(ask(pipe, screen)) == "2"
-            return os.read(outside, 4096).decode().replace("\r\n", "\n")
+            written = b""
+            while not written.endswith(b"2\r\n"):
+                written += os.read(outside, 4096)
+        return written.decode().replace("\r\n", "\n")
     finally:
         os.close(outside)
 
