@@ -18,11 +18,7 @@ from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line, safe_json, without_controls
 from radixchat.chat_cli.conversation_names import all_conversations
-from radixchat.chat_cli.conversation_source import (
-    ConversationSource,
-    StoredConversations,
-    find,
-)
+from radixchat.chat_cli.conversation_source import ConversationSource, find
 from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
 from radixchat.chat_cli.shell_completion import conversations, files
@@ -166,6 +162,8 @@ def export(
                 _write((safe_json(text) if kind == "json" else text).rstrip("\n") + "\n" + end)
             return exit_codes.OK
         if kind == "llm":
+            from radixchat.server.stored_conversations import StoredConversations
+
             assert isinstance(source, StoredConversations), "it is not asked of a server"
             turns = await source.export_llm(path, which)
             streams.notes.note(f"{len(which)} conversations, {turns} turns")

@@ -168,12 +168,3 @@ class ConversationService(ConversationReader):
         for path in paths:
             purge = Purge(path.token_ids, conversation, self.namespace, path.start)
             await self.host.engine.purge(purge)
-
-    async def _message(self, message_or_response: str) -> str:
-        """The message of that id, or the one that a response of that id has ended with."""
-        if not message_or_response.startswith("resp_"):
-            return message_or_response
-        row = await self.host.database(
-            self._store.response, message_or_response, principal=self.principal
-        )
-        return row.answer or row.question

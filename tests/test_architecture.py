@@ -86,6 +86,7 @@ ALLOWED_LAZILY = {
         "radixchat.server.store",
         "radixchat.server.store_look",
         "radixchat.server.store_thread",
+        "radixchat.server.stored_conversations",
         "radixchat.server.host",
         "radixchat.server.service",
         "radixchat.engine.cores",
