@@ -24,7 +24,7 @@ from radixchat.tests.slow_steps import slowed
 from radixchat.tests.tiny_model import endless_model_directory
 
 STEP_S = 0.01  # so that there is a middle of an answer
-SHORT, LONG = 24, 1500
+SHORT, LONG = 24, 3000
 LOADING = "503 (Service Unavailable)"
 DOWN = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "WebSocket connection to")
 
@@ -243,7 +243,7 @@ def test_a_lost_socket_costs_nothing(local: LocalSettings) -> None:
             line_to(int(site_of(server).split(":")[2].strip("/"))) as line,
             open_page(f"http://127.0.0.1:{line.port}/", allowed=DOWN) as page,
         ):
-            await length(page, LONG)
+            await length(page, 1500)
             await say(page, "Hello")
             await writing(page, 1)
             for _ in range(5):
