@@ -22,6 +22,7 @@ SUMMARIES: Mapping[str, str] = MappingProxyType(
         "speculation": "What guessing from the conversation's own text saves.",
         "engine": "The engine under a stated load, beside plainer engines.",
         "cpu": "Prompts, answers and starts on this CPU, beside llama.cpp.",
+        "start": "From the start of a chat to its prompt and its first token.",
         "serve": "A server under load, over HTTP or WebSocket, beside a peer.",
         "tenants": "Whether one tenant can tell what another has sent.",
         "kv": "What INT8 KV costs and saves, on chats of yours.",

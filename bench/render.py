@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from operator import attrgetter
 from statistics import median
 
 import click
@@ -55,8 +56,7 @@ def _above_us(runs: Sequence[Sequence[Shown]], num_tokens: int) -> float:
 
 
 def _median(runs: Sequence[Shown]) -> Shown:
-    by_cpu: Callable[[Shown], float] = lambda run: run.cpu_s  # noqa: E731
-    return sorted(runs, key=by_cpu)[len(runs) // 2]
+    return sorted(runs, key=attrgetter("cpu_s"))[len(runs) // 2]
 
 
 @click.command(help=__doc__)

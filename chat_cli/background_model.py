@@ -75,6 +75,7 @@ class BackgroundModel:
         self._failure: RadixChatError | None = None
         self._refusal: RadixChatError | None = None
         self._waiting: set[asyncio.Future[None]] = set()
+        self._is_used = False
         self._running = AsyncExitStack()
 
     @property
@@ -188,17 +189,19 @@ class BackgroundModel:
             except RadixChatError as error:
                 if before is None:
                     raise
-                self._refusal = error
+                self._refusal = _without_frames(error)
                 self._tell(f"{error}; {public_name(before)} answers again")
                 return await self._load(before)
         except RadixChatError as error:
-            self._failure = error
+            self._failure = _without_frames(error)
             self._tell_failure(error)
             raise
 
     async def _load(self, name: str) -> ChatService:
-        await self._running.aclose()
-        collect_all()
+        if self._is_used:
+            await self._running.aclose()
+            collect_all()
+        self._is_used = True
         self._settings = replace(self._settings, model=name)
         with no_collection():
             loop = asyncio.get_running_loop()
@@ -228,3 +231,12 @@ class BackgroundModel:
     def _tell(self, error: str) -> None:
         if not self._waits:
             self._news.error(error)
+
+
+def _without_frames(error: RadixChatError) -> RadixChatError:
+    """The same; but what was being loaded is not kept for as long as the error is."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error

@@ -60,7 +60,7 @@ class CacheCommands:
         await self._state.look()
         notes, client = self._state.notes, self._state.client
         report = await client.inspect(conversation=conversation, texts=True)
-        for line in cache_picture(report, self._state.known):
+        for line in cache_picture(report, self._state.known, notes.width):
             notes.styled(line)
         notes.styled(Text(LEGEND))
         notes.styled(Text(totals(report, client.n_ctx)))

@@ -12,11 +12,12 @@ cache ends. Knows no cache and no terminal.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from rich.cells import chop_cells
+from rich.cells import cell_len, chop_cells
 from rich.style import Style
 from rich.text import Text
 
@@ -25,11 +26,14 @@ from radixchat.chat_cli.places_below import lies_below
 from radixchat.server.protocol import CacheReport, CacheSegment, MessageView
 
 MAX_ROWS = 60
-ROW_CELLS = 74
+MAX_WIDTH = 76
+"""Cells of a row in a wide window, and where there is none."""
 LEGEND = "+ marks what would be computed; the rest is cached"
+_MIN_CELLS = 20
 _EDGE_ROWS = 3
 _DIM, _BRIGHT = Style(dim=True), Style(bold=True)
 _COMPUTED = "computed"
+_WORD = re.compile(r"\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +65,14 @@ class _Block:
         return _Row(f"{self.title} · {counts}{below}", not self.computed)
 
 
-def cache_picture(report: CacheReport, messages: Sequence[MessageView]) -> list[Text]:
-    """At most MAX_ROWS lines. report: of these messages, with texts."""
+def cache_picture(
+    report: CacheReport, messages: Sequence[MessageView], width: int = MAX_WIDTH
+) -> list[Text]:
+    """At most MAX_ROWS lines. report: of these messages, with texts. width: of the window."""
     titles = message_titles(messages)
+    room = max(_MIN_CELLS, min(width, MAX_WIDTH) - 2)
     blocks = [
-        _block(titles.get(message or "", "prompt"), list(segments))
+        _block(titles.get(message or "", "prompt"), list(segments), room)
         for message, segments in groupby(report.segments, key=lambda segment: segment.message)
     ]
     shown = _worth_showing(blocks)
@@ -93,7 +100,7 @@ def message_titles(messages: Sequence[MessageView]) -> Mapping[str, str]:
     return titles
 
 
-def _block(title: str, segments: Sequence[CacheSegment]) -> _Block:
+def _block(title: str, segments: Sequence[CacheSegment], room: int) -> _Block:
     counts = {True: 0, False: 0}
     rows: list[_Row] = []
     in_line = False  # the segment before this one has ended within a line
@@ -101,19 +108,35 @@ def _block(title: str, segments: Sequence[CacheSegment]) -> _Block:
         is_cached = segment.state != _COMPUTED
         counts[is_cached] += segment.end - segment.start
         text = neutralise(segment.text or "")
-        rows += _abbreviated(list(_rows(text, is_cached=is_cached, goes_on=in_line)))
+        rows += _abbreviated(list(_rows(text, room, is_cached=is_cached, goes_on=in_line)))
         in_line = bool(text) and not text.endswith("\n")
     return _Block(title, counts[True], counts[False], tuple(rows), lies_below(segments))
 
 
-def _rows(text: str, *, is_cached: bool, goes_on: bool) -> Iterator[_Row]:
+def _rows(text: str, room: int, *, is_cached: bool, goes_on: bool) -> Iterator[_Row]:
     """The text's lines, none longer than a row, each with its mark."""
     if goes_on:
         text = f"…{text}"
     mark = "  " if is_cached else "+ "
     for line in text.removesuffix("\n").split("\n") if text else ():
-        for part in chop_cells(line.expandtabs(4), ROW_CELLS) or [""]:
+        for part in _wrapped(line.expandtabs(4), room):
             yield _Row((mark + part).rstrip(), is_cached)
+
+
+def _wrapped(line: str, room: int) -> Iterator[str]:
+    """The line in parts that fit, cut between words; joined they are the line."""
+    part, cells = "", 0
+    for word in _WORD.findall(line):
+        length = cell_len(word)
+        if cells and cells + cell_len(word.rstrip()) > room:
+            yield part
+            part, cells = "", 0
+        if length > room:
+            *full, word = chop_cells(word, room)
+            yield from full
+            length = cell_len(word)
+        part, cells = part + word, cells + length
+    yield part
 
 
 def _abbreviated(rows: list[_Row]) -> list[_Row]:

@@ -20,6 +20,7 @@ _ENOUGH = 12
 _FARTHEST = 192
 """Earlier lines: so many stay if they are as good as all, and this many are looked at before."""
 
+_PLAIN = Style()
 _THEME = Syntax.get_theme("ansi_dark")
 
 
@@ -102,6 +103,8 @@ def _styled(lexer: _Lexer, lines: Sequence[str]) -> list[list[Segment]]:
 
 
 def _append(line: list[Segment], text: str, style: Style) -> None:
+    if text.isspace():  # has no colour to see, and lexers differ in whose it is
+        style = line[-1].style or _PLAIN if line else _PLAIN
     if text and line and line[-1].style == style:
         line[-1] = Segment(line[-1].text + text, style)
     elif text:

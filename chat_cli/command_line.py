@@ -168,7 +168,7 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
             "/multi", "Enter begins a new line, Alt-Enter sends; or back", _alone(ToggleMultiline())
         ),
         "/edit": _Rule(
-            "/edit [N]", "change your Nth message (the last without N), and answer it", _edit
+            "/edit [N [TEXT]]", "change your Nth message (the last without N), and answer it", _edit
         ),
         "/regen": _Rule(
             "/regen [K]", "answer the last message again; of K answers, choose one", _regenerate

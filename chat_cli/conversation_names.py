@@ -6,8 +6,8 @@ Takes the list of them. Knows no terminal: names are shown through Notes, which 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from radixchat.chat_cli.client import ChatClient
 from radixchat.server.heading import heading
 from radixchat.server.protocol import ConversationView, InvalidRequest
 
@@ -19,13 +19,25 @@ _CANDIDATES = 5
 _PAGE = 100
 
 
-async def all_conversations(client: ChatClient) -> list[ConversationView]:
-    """The last changed first. Raises RadixChatError."""
+class HasConversations(Protocol):
+    """A client, or whatever else has a list of them."""
+
+    async def conversations(
+        self, limit: int = 20, after: str | None = None
+    ) -> list[ConversationView]:
+        """The last changed first; after: those that follow that one."""
+
+
+async def all_conversations(
+    source: HasConversations, limit: int | None = None
+) -> list[ConversationView]:
+    """The last changed first, at most `limit`; None: all. Raises RadixChatError."""
     views: list[ConversationView] = []
     while True:
-        page = await client.conversations(_PAGE, views[-1].id if views else None)
+        size = _PAGE if limit is None else min(_PAGE, limit - len(views))
+        page = await source.conversations(size, views[-1].id if views else None)
         views += page
-        if len(page) < _PAGE:
+        if len(page) < size or len(views) == limit:
             return views
 
 
@@ -41,11 +53,10 @@ def checked_name(name: str) -> str:
     return line
 
 
-def named(name: str, views: Sequence[ConversationView]) -> ConversationView:
-    """The conversation of that name; or with an id that begins so; or with such a name.
+def meant(name: str, views: Sequence[ConversationView]) -> list[ConversationView]:
+    """Those of that name; or else with an id that begins so; or else with such a name.
 
-    Capitals count only for whole names that differ in nothing else. Raises InvalidRequest where
-    there is none, or where there are several.
+    Capitals count only for whole names that differ in nothing else.
     """
     wanted = " ".join(name.split())
     folded = wanted.casefold()
@@ -55,17 +66,26 @@ def named(name: str, views: Sequence[ConversationView]) -> ConversationView:
         lambda view: view.title == wanted,
         lambda view: " ".join(view.title.split()).casefold() == folded,
         lambda view: has_prefix and view.id.startswith(prefix),
-        lambda view: bool(folded) and " ".join(view.title.split()).casefold().startswith(folded),
+        lambda view: " ".join(view.title.split()).casefold().startswith(folded),
     )
     for rule in rules if wanted else ():
-        found = [view for view in views if rule(view)]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            some = ", ".join(described(view) for view in found[:_CANDIDATES])
-            more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
-            raise InvalidRequest(f"{name!r} may be {some}{more}: say more of the name or the id")
-    raise InvalidRequest(f"no conversation's name or id begins with {name!r}; /list shows the last")
+        if found := [view for view in views if rule(view)]:
+            return found
+    return []
+
+
+def named(name: str, views: Sequence[ConversationView]) -> ConversationView:
+    """The one that is meant. Raises InvalidRequest where there is none, or where there are several."""
+    found = meant(name, views)
+    if not found:
+        raise InvalidRequest(
+            f"no conversation's name or id begins with {name!r}; /list shows the last"
+        )
+    if len(found) > 1:
+        some = ", ".join(described(view) for view in found[:_CANDIDATES])
+        more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+        raise InvalidRequest(f"{name!r} may be {some}{more}: say more of the name or the id")
+    return found[0]
 
 
 def called(view: ConversationView) -> str:

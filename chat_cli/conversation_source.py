@@ -1,18 +1,19 @@
 """`ConversationSource`: conversations to look at and to sort out, in a file or at a server.
 
-A part of `ChatClient`, for who answers nothing: no model is loaded for it. Owns the file's side of
-it; the server's is `async_client.py`, imported only where there is a server.
+A part of `ChatClient`, for who answers nothing: no model is loaded for it. Owns who they are found
+by; what has them, in a file or over a socket, is imported only where it is used.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from radixchat.chat_cli.conversation_names import described
+from radixchat.chat_cli.conversation_names import all_conversations, meant, named
 from radixchat.chat_cli.paths import disk_cache_folder
+from radixchat.server.local_principal import LOCAL_PRINCIPAL
 from radixchat.server.protocol import (
     ConversationNotFound,
     ConversationView,
@@ -24,11 +25,6 @@ from radixchat.server.protocol import (
 
 if TYPE_CHECKING:
     from radixchat.server.store import Store
-
-_PAGE = 100
-_CANDIDATES = 5
-OWN = "local"
-"""The principal whose conversations are one's own."""
 
 
 class ConversationSource(Protocol):
@@ -73,84 +69,6 @@ class ConversationSource(Protocol):
         """The conversation as "json", all of its branches, or as "markdown", its path."""
 
 
-class StoredConversations:
-    """One principal's conversations in a database, which servers and chats may use meanwhile."""
-
-    notices: tuple[str, ...] = ()
-
-    def __init__(self, store: Store, principal: str) -> None:
-        self._store = store
-        self._principal = principal
-
-    async def conversation(self, conversation: str) -> ConversationView:
-        """What is known of it; what a killed process has left running in it has ended."""
-        self._store.settle(conversation)
-        return self._store.conversation(conversation, principal=self._principal).view()
-
-    async def conversations(
-        self, limit: int = 20, after: str | None = None
-    ) -> list[ConversationView]:
-        """The last changed first; after: those that follow that one."""
-        rows = self._store.conversations(principal=self._principal, limit=limit, after=after)
-        return [row.view() for row in rows]
-
-    async def latest_conversation(self) -> str | None:
-        """The conversation used last."""
-        return self._store.latest(principal=self._principal)
-
-    async def resolve_conversation(self, id_or_prefix: str) -> str:
-        """The full id. Raises ConversationNotFound: unknown or ambiguous."""
-        return self._store.resolve(id_or_prefix, principal=self._principal)
-
-    async def delete_conversation(self, conversation: str) -> None:
-        """Of the file and the disk cache; the memory of a process that runs needs room first.
-
-        Raises ConversationLocked while it is being answered.
-        """
-        paths = self._store.delete_conversation(conversation, principal=self._principal)
-        folder = disk_cache_folder()
-        if paths and folder.exists():
-            from radixchat.engine.tiers.disk_forgetting import StoredPath, forget_on_disk
-
-            stored = [StoredPath(path.token_ids, path.start) for path in paths]
-            forget_on_disk(folder, self._store.secret(), self._principal, stored)
-
-    async def fork_conversation(
-        self, conversation: str, *, at: str | None = None, title: str = ""
-    ) -> ConversationView:
-        """Another conversation that goes on from the tip, or from a message or response `at`."""
-        tip = (await self.conversation(conversation)).tip
-        if at is not None and at.startswith("resp_"):
-            row = self._store.response(at, principal=self._principal)
-            tip = row.answer or row.question
-        elif at is not None:
-            tip = at
-        fork = self._store.create_conversation(principal=self._principal, title=title, tip=tip)
-        return await self.conversation(fork)
-
-    async def messages(self, conversation: str) -> list[MessageView]:
-        """The path at the conversation's tip, oldest first."""
-        row = await self.conversation(conversation)
-        path = self._store.path(row.tip, principal=self._principal)
-        return [MessageView(m.id, m.role, m.text, m.status) for m in path]
-
-    async def tree(self, conversation: str) -> list[TreeMessage]:
-        """Every message that the conversation has passed, parents first."""
-        return self._store.tree(conversation, principal=self._principal)
-
-    async def search(self, query: str, limit: int = 20) -> list[SearchHit]:
-        """Messages of all conversations that have these words, the best first."""
-        return self._store.search(query, principal=self._principal, limit=limit)
-
-    async def export(self, conversation: str, kind: str) -> str:
-        """The conversation as "json", all of its branches, or as "markdown", its path."""
-        return self._store.export(conversation, principal=self._principal, kind=kind)
-
-    async def export_llm(self, path: Path, conversations: Sequence[str]) -> int:
-        """A new logs.db of llm; how many turns it has."""
-        return self._store.export_llm(path, conversations, principal=self._principal)
-
-
 def open_existing(path: Path) -> Store:
     """The database, which is not made. Raises InvalidRequest: there is none; StoreError."""
     from radixchat.server.store import Store
@@ -163,8 +81,10 @@ def open_existing(path: Path) -> Store:
 @contextlib.asynccontextmanager
 async def stored(path: Path, principal: str) -> AsyncIterator[ConversationSource]:
     """Those in a file; principal: an id, or a key's name. Raises InvalidRequest: no such file."""
+    from radixchat.server.stored_conversations import StoredConversations
+
     with open_existing(path) as store:
-        yield StoredConversations(store, owner(store, principal))
+        yield StoredConversations(store, owner(store, principal), disk_cache_folder())
 
 
 @contextlib.asynccontextmanager
@@ -184,34 +104,15 @@ async def find(source: ConversationSource, name: str) -> str:
     try:
         return await source.resolve_conversation(name)
     except ConversationNotFound as error:
-        views = [view for view in await all_of(source) if view.title]
-        found = [view for view in views if view.title == name]
-        found = found or [
-            view for view in views if view.title.casefold().startswith(name.casefold())
-        ]
-        if not found or not name.strip():
+        views = await all_conversations(source)
+        if not meant(name, views):
             raise error from None
-    if len(found) > 1:
-        some = ", ".join(map(described, found[:_CANDIDATES]))
-        more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
-        raise InvalidRequest(f"{name!r} may be {some}{more}: say more of the name or the id")
-    return found[0].id
-
-
-async def all_of(source: ConversationSource, limit: int | None = None) -> list[ConversationView]:
-    """The last changed first, at most `limit`; None: all."""
-    views: list[ConversationView] = []
-    while True:
-        size = _PAGE if limit is None else min(_PAGE, limit - len(views))
-        page = await source.conversations(size, views[-1].id if views else None)
-        views += page
-        if len(page) < size or len(views) == limit:
-            return views
+    return named(name, views).id
 
 
 def owner(store: Store, name: str) -> str:
     """The principal of that id, or of the newest key of that name."""
     keys = store.keys.list()
-    if name == OWN or any(key.principal == name for key in keys):
+    if name == LOCAL_PRINCIPAL or any(key.principal == name for key in keys):
         return name
     return next((key.principal for key in reversed(keys) if key.name == name), name)

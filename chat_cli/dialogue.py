@@ -72,7 +72,7 @@ class Dialogue:
         self._interrupts = interrupts
         self._conversations = ConversationCommands(self.state, settings, output)
         self._cache = CacheCommands(self.state)
-        self._settings = SettingCommands(self.state)
+        self._settings = SettingCommands(self.state, settings)
         self._clipboard = ClipboardCommands(self.state)
 
     @property

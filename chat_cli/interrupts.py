@@ -4,8 +4,8 @@ Owns the handlers of these signals while a chat runs, and the time by which leav
 Knows no answer and no prompt: whoever can be stopped says so with `directed_to`.
 
     startup, shutdown   leave at once
-    an answer           a first Ctrl-C stops it, a second within 2 s leaves; SIGTERM and SIGHUP
-                        stop it and leave
+    an answer           a first Ctrl-C stops it, a second within 2 s leaves; Esc stops it; SIGTERM
+                        and SIGHUP stop it and leave
     waiting for input   the input is woken, and asks `leaving` and `stopped_recently`
     leaving             any further signal ends the process without ceremony
 
@@ -66,7 +66,7 @@ class Interrupts:
         self.leaving: int | None = None
         self.stopped_by: str | None = None
         self.before_exit: Callable[[], None] | None = None
-        self.on_interrupt: Callable[[], None] | None = None
+        self.on_interrupt: Callable[[], object] | None = None
         self.stop_waiting: Callable[[], object] | None = None
         self._interrupt_leaves = interrupt_leaves
         self._target: Target | None = None
@@ -120,6 +120,14 @@ class Interrupts:
         finally:
             self._target = previous
 
+    def stop(self) -> None:
+        """Stop what runs, and no more: what was typed is kept, and the next Ctrl-C is a first."""
+        if self._target is None or self.leaving is not None:
+            return
+        stopped_at = self._stopped_at
+        self._stop("you", self._target)
+        self._stopped_at = stopped_at
+
     def leave(self, code: int, seconds: float = STOPPING_SECONDS) -> None:
         """From now on the process is leaving with `code`, within `seconds`."""
         self.leaving = code
@@ -144,7 +152,10 @@ class Interrupts:
             return
         if number != signal.SIGINT or self._interrupt_leaves:
             self.leave(code)
-        self.stopped_by = "you" if number == signal.SIGINT else signal.Signals(number).name
+        self._stop("you" if number == signal.SIGINT else signal.Signals(number).name, target)
+
+    def _stop(self, who: str, target: Target) -> None:
+        self.stopped_by = who
         if self.stop_waiting is not None:
             self.stop_waiting()
         target.stop()

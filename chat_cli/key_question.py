@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TextIO
 
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
+from rich.console import Console
+from rich.text import Text
 
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.interrupts import Interrupts, Target
@@ -27,7 +30,7 @@ async def asked_key(
     kept = terminal.read_keys()
     while more := terminal.read_keys():
         kept += more
-    screen.write(f"{neutral_line(question)} ")
+    screen.write(f"{_wrapped(neutral_line(question), screen)} ")
     screen.flush()
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[str | None] = loop.create_future()
@@ -60,6 +63,16 @@ async def asked_key(
     screen.write(f"{key or ''}\n")
     screen.flush()
     return key
+
+
+def _wrapped(question: str, screen: TextIO) -> str:
+    """The question, in lines that end between words and leave room for a key."""
+    try:
+        width = os.get_terminal_size(screen.fileno()).columns
+    except OSError:
+        return question  # no terminal, and so no width
+    lines = Text(question).wrap(Console(file=screen, width=width), max(1, width - 2))
+    return "\n".join(line.plain.rstrip() for line in lines)
 
 
 def _answer(pressed: KeyPress, keys: str) -> str | None:

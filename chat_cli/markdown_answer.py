@@ -34,7 +34,9 @@ CREDIT_SECONDS = 2.0
 
 _NARROW = 20
 """Columns of the narrowest window in which a long open block is still erased as a whole."""
-_ERASE_BELOW = "\x1b[J"
+# Row by row: what is erased from the top left corner in one go (CSI J), tmux keeps as a copy in the
+# scrollback.
+_ERASE_ROW, _UP = "\x1b[K", "\x1b[A"
 # Without automatic wrapping a row stays one row, even where the terminal finds an emoji wider
 # than rich does; a wrapped row would make the next redraw start too low and leave a copy.
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
@@ -146,8 +148,7 @@ class MarkdownAnswer:
         width = max(1, self._console.width)
         rows = sum(max(1, -(-row_width // width)) for row_width in self._row_widths)
         self._row_widths = []
-        up = f"\x1b[{rows - 1}A" if rows > 1 else ""
-        return f"\r{up}{_ERASE_BELOW}"
+        return f"\r{_ERASE_ROW}{(_UP + _ERASE_ROW) * (rows - 1)}"
 
     def _text(self, rows: list[list[Segment]]) -> str:
         segments: list[Segment] = []

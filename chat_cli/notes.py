@@ -19,6 +19,9 @@ _PLAIN = Style()
 _DIM = Style(dim=True)
 _ERROR = Style(color="red")
 _HEADING = Style(bold=True)
+_MIN_VALUE = 24
+"""Cells that a value's column has at least; "nobody overtaken more than 32 times" in two lines."""
+_INDENT = 4
 
 
 class Notes:
@@ -37,6 +40,11 @@ class Notes:
         """Cells that a line may have, to stay one."""
         return self._console.width
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is said that was not asked for."""
+        return self._quiet
+
     def note(self, text: str) -> None:
         """Something worth knowing."""
         if not self._quiet:
@@ -52,11 +60,23 @@ class Notes:
             self._line(neutral_line(text), _DIM)
 
     def table(self, rows: Mapping[str, str]) -> None:
-        """Names and values, aligned."""
+        """Names and values, aligned; a value of several lines stays in its column.
+
+        Where that would be too narrow, a long value stands below its name.
+        """
         named = [(neutral_line(name), neutral_line(value)) for name, value in rows.items()]
         width = max((cell_len(name) for name, _ in named), default=0)
+        room = self._console.width - width - 2
+        has_room = not self._wraps or room >= _MIN_VALUE
         for name, value in named:
-            self._line(f"{set_cell_size(name, width)}  {value}", _PLAIN)
+            beside = has_room or cell_len(value) <= room
+            if not beside:
+                self._line(name, _PLAIN)
+            indent = width + 2 if beside else _INDENT
+            first = set_cell_size(name, width) + "  " if beside else " " * indent
+            for line in self._wrapped(value, indent):
+                self._line(first + line, _PLAIN)
+                first = " " * indent
 
     def styled(self, text: Text) -> None:
         """A text of one or more lines with styles of its own; on a pipe it has none.
@@ -85,17 +105,29 @@ class Notes:
             self._erase()
             self._passing = None
 
+    @property
+    def _wraps(self) -> bool:
+        """Whether lines have to fit: who reads them from a file wants them whole.
+
+        The width of a dumb terminal is not known; elsewhere the terminal would cut words.
+        """
+        return self._console.file.isatty() and not self._console.is_dumb_terminal
+
+    def _wrapped(self, value: str, indent: int) -> list[str]:
+        if not self._wraps:
+            return [value]
+        room = max(1, self._console.width - indent)
+        lines = Text(value).wrap(self._console, room, tab_size=1)
+        return [line.plain.rstrip() for line in lines] or [""]
+
     def _line(self, text: str, style: Style) -> None:
         self._print(Text(text, style))
 
     def _print(self, text: Text) -> None:
-        # Whoever reads the lines from a file wants them whole, and the width of a dumb terminal is
-        # not known; elsewhere the terminal would cut them in the middle of words.
         passing = self._passing
         if passing is not None:
             self._erase()
-        wraps = self._console.file.isatty() and not self._console.is_dumb_terminal
-        self._console.print(text, soft_wrap=not wraps)
+        self._console.print(text, soft_wrap=not self._wraps)
         if passing is not None:
             self._show_passing(passing)
 

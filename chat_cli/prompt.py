@@ -6,8 +6,9 @@ Owns what is on the screen between two answers. Knows no conversation: it return
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -18,7 +19,6 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import Input
-from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -36,6 +36,7 @@ from radixchat.chat_cli.paste_input import PasteInput
 from radixchat.chat_cli.pasted_text import PastedTexts
 from radixchat.chat_cli.prompt_keys import KeyActions, PromptInterrupted, key_bindings
 from radixchat.chat_cli.reflow import ReflowingRenderer
+from radixchat.chat_cli.type_ahead import MOST_KEYS, TypeAhead
 
 __all__ = ["Prompt", "PromptInterrupted"]
 
@@ -88,6 +89,7 @@ class Prompt:
             )
         app = self._session.app
         app.renderer = ReflowingRenderer(app.renderer.style, app.output)
+        self._ahead = TypeAhead(app.input)
 
     async def read(self, message: str, draft: str) -> str:
         """What is entered after `message`, with `draft` in the line to begin with.
@@ -119,6 +121,10 @@ class Prompt:
             raise PromptInterrupted
         return self._pasted.text(reading.result())
 
+    def keep_paste(self, text: str) -> None:
+        """Have a text that is pasted by other ways than the terminal's stand as one that is."""
+        self._pasted.paste(text)
+
     def show_below(self, bottom: Callable[[int], str]) -> None:
         """Have this stand below the line, now too if there is one; not where text is all there is.
 
@@ -131,28 +137,40 @@ class Prompt:
 
     async def choose(self, question: str, keys: str) -> str | None:
         """One of `keys`, the first for Enter; None: they would not say."""
-        return await asked_key(
-            question, keys, self._screen, self._session.app.input, self._interrupts
-        )
+        with self._ahead.left_alone():
+            return await asked_key(
+                question, keys, self._screen, self._session.app.input, self._interrupts
+            )
 
-    def clear_screen(self) -> None:
-        """The next line is the first one; what has scrolled away stays."""
-        if not self._dumb:
-            output = self._session.app.output
-            output.erase_screen()
-            output.cursor_goto(0, 0)
-            output.flush()
+    def clear_screen(self) -> bool:
+        """The next line is the first one; what has scrolled away stays. False: it cannot be."""
+        if self._dumb:
+            return False
+        output = self._session.app.output
+        output.erase_screen()
+        output.cursor_goto(0, 0)
+        output.flush()
+        return True
+
+    @contextlib.contextmanager
+    def keys_kept(self) -> Iterator[None]:
+        """What is typed while the block runs is for the next line; Esc stops what runs."""
+        with self._ahead.kept(self._interrupts.stop):
+            yield
+        if self._ahead.dropped:
+            self._notes.note(
+                f"of what was typed meanwhile {MOST_KEYS:,} keys are kept, "
+                f"{self._ahead.dropped:,} are lost"
+            )
 
     @property
     def has_keys(self) -> bool:
-        """Whether keys that came together with the last entry wait for the next one."""
-        keys = get_typeahead(self._session.input)
-        store_typeahead(self._session.input, keys)
-        return bool(keys)
+        """Whether keys wait for the next line: they came since the last one was entered."""
+        return self._ahead.has_keys
 
     def drop_keys(self) -> None:
-        """Forget them; from a signal handler too."""
-        clear_typeahead(self._session.input)
+        """Forget them; from the event loop only."""
+        self._ahead.drop()
 
     async def _read(self, message: str, draft: str) -> str:
         # On a dumb terminal prompt_toolkit writes the message first, and a Ctrl-C then would be a

@@ -1,15 +1,14 @@
-"""The terminal while an answer streams: what is typed meanwhile is kept, and not shown.
+"""The terminal while an answer streams: what is typed meanwhile is not shown.
 
-Owns the terminal's modes between two prompts, also across Ctrl-Z, and the keys that wait. Without
-it, keys would echo into the live rows, and a paste would arrive as so many lines instead of one
-message. Knows no prompt and no answer.
+Owns the terminal's modes between two prompts, also across Ctrl-Z. Without it, keys would echo into
+the live rows, and a paste would arrive as so many lines instead of one message. Knows no prompt and
+no answer; `type_ahead.py` reads the keys.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import termios
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ class QuietTerminal:
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
-        """No echo, keys kept for the next prompt, Ctrl-C still a signal, while the block runs."""
+        """No echo, keys as they are at a prompt, Ctrl-C still a signal, while the block runs."""
         suspend = signal.signal(signal.SIGTSTP, self._suspend)
         resume = signal.signal(signal.SIGCONT, self._resume)
         try:
@@ -43,16 +42,6 @@ class QuietTerminal:
             signal.signal(signal.SIGCONT, resume)
             self.restore()
 
-    @property
-    def has_keys(self) -> bool:
-        """Whether something was typed since the block began; asked in it."""
-        return bool(select.select([self._fd], [], [], 0)[0])
-
-    def drop_keys(self) -> None:
-        """Forget what was typed since the block began; from a signal handler too."""
-        with contextlib.suppress(termios.error):
-            termios.tcflush(self._fd, termios.TCIFLUSH)
-
     def restore(self) -> None:
         """As the terminal was at the start; harmless when it is gone."""
         # RuntimeError: a signal handler met the screen in the middle of a write.
@@ -62,6 +51,7 @@ class QuietTerminal:
 
     def _silence(self) -> None:
         attributes = termios.tcgetattr(self._fd)
+        attributes[0] &= ~termios.ICRNL  # Alt-Enter, and a paste's CRLF, are as at a prompt
         attributes[3] &= ~(termios.ECHO | termios.ICANON)
         # Ctrl-C would throw away not only what was typed, but what the answer is writing too.
         attributes[3] |= termios.NOFLSH

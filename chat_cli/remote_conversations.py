@@ -17,8 +17,11 @@ from radixchat.chat_cli.inbox import Event
 from radixchat.chat_cli.server_connection import ServerConnection
 from radixchat.chat_cli.server_link import ServerLink, WaitingStopped
 from radixchat.server.event_reader import cache_report
+from radixchat.server.heading import check_title
 from radixchat.server.message import check_text
 from radixchat.server.protocol import (
+    MAX_FOUND,
+    MAX_LISTED,
     CacheReport,
     CacheTree,
     ConversationLocked,
@@ -30,6 +33,7 @@ from radixchat.server.protocol import (
     ResponseNotFound,
     SearchHit,
     TreeMessage,
+    check_limit,
 )
 from radixchat.server.view_reader import (
     cache_tree,
@@ -41,7 +45,7 @@ from radixchat.server.view_reader import (
 
 _PAGE = 50
 # What the wire takes; of more the service has its own words.
-_MAX_ID, _MAX_QUERY = 256, 1000
+_MIN_PREFIX, _MAX_ID, _MAX_QUERY = 4, 256, 1000
 
 Look = Callable[[], Awaitable[Event | None]]
 
@@ -78,8 +82,10 @@ class RemoteConversations:
 
     async def resolve_conversation(self, id_or_prefix: str) -> str:
         """The full id. Raises ConversationNotFound: unknown or ambiguous."""
-        if not id_or_prefix:
-            message = f"{id_or_prefix!r} is too short: give 4 characters of the id or more"
+        if len(id_or_prefix.strip().removeprefix("conv_").upper()) < _MIN_PREFIX:
+            message = (
+                f"{id_or_prefix!r} is too short: give {_MIN_PREFIX} characters of the id or more"
+            )
             raise ConversationNotFound(message)
         if not _can_be_sent(id_or_prefix):
             message = f"no conversation's id starts with {id_or_prefix!r}"
@@ -95,6 +101,7 @@ class RemoteConversations:
         self, limit: int = 20, after: str | None = None
     ) -> list[ConversationView]:
         """The last changed first; after: those that follow that one."""
+        check_limit(limit, MAX_LISTED)
         after = None if after is None else conversation_id(after)
         listed = await self._ask("session.list", limit=limit, after=after)
         return [conversation_view(session) for session in listed["sessions"]]
@@ -118,6 +125,7 @@ class RemoteConversations:
         if len(check_text("the query", query)) > _MAX_QUERY:
             message = f"the query has {len(query)} characters; at most {_MAX_QUERY} will do"
             raise InvalidRequest(message)
+        check_limit(limit, MAX_FOUND)
         found = await self._ask("session.search", query=query, limit=limit)
         return [search_hit(hit) for hit in found["hits"]]
 
@@ -167,7 +175,7 @@ class RemoteConversations:
         tip: the message, or response, to go on from: another branch. system: the system message;
         what was said is the same, and is computed again after it. "": none.
         """
-        check_text("the title", title or "")
+        check_title(title or "")
         check_text("the system message", system or "")
         fields = {"name": title, "instructions": system, "tip": tip}
         if tip is None and system is None:  # the same name twice is the same
@@ -176,6 +184,8 @@ class RemoteConversations:
             )
             return conversation_view(updated["session"])
         before = (await self._get(conversation))["session"]
+        if tip is not None and not _can_be_sent(tip):
+            raise InvalidRequest(f"conversation {conversation} has no message {tip!r}")
 
         async def look() -> Event | None:
             # Whoever has moved it since: to move it again would leave what was said after that.
@@ -208,7 +218,10 @@ class RemoteConversations:
         self, conversation: str, *, at: str | None = None, title: str = ""
     ) -> ConversationView:
         """Another conversation that goes on from the tip, or from a message or response `at`."""
-        check_text("the title", title)
+        check_title(title)
+        if at is not None and not _can_be_sent(at):
+            await self._get(conversation)
+            raise InvalidRequest(f"there is no message {at!r}")
         newest = await self._newest()
 
         async def look() -> Event | None:

@@ -5,6 +5,7 @@ Owns the loop and what is left in the input line. Knows no key and no rendering.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from radixchat.chat_cli import exit_codes
@@ -76,7 +77,8 @@ class Repl:
 
     async def run(self) -> int:
         """The exit code: what was refused or failed has been shown, and is none."""
-        self._interrupts.on_interrupt = self._drop_keys
+        loop = asyncio.get_running_loop()
+        self._interrupts.on_interrupt = lambda: loop.call_soon_threadsafe(self._prompt.drop_keys)
         self._dialogue.chooser = self._prompt
         names = [setting.name for setting in answer_settings()]
         self._prompt.completion = CommandCompletion(names)
@@ -146,7 +148,8 @@ class Repl:
                 self._prompt.multiline = not self._prompt.multiline
                 self._notes.aside(_MULTILINE if self._prompt.multiline else "Enter sends")
             case ClearScreen():
-                self._prompt.clear_screen()
+                if not self._prompt.clear_screen():
+                    self._notes.error("this terminal cannot be cleared, it takes text only")
             case Paste():
                 return await self._pasted()
         return Draft()
@@ -165,7 +168,9 @@ class Repl:
             return Draft()
         if not text:
             self._notes.error("the clipboard has no text")
-        return Draft(line_of(text.replace("\r\n", "\n").replace("\r", "\n")))
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self._prompt.keep_paste(text)
+        return Draft(line_of(text))
 
     async def _perform(self, command: Command, entered: Draft) -> Draft:
         """Perform it; the next draft: what was entered, if it is a message that was refused.
@@ -173,21 +178,16 @@ class Repl:
         A command is not given back: whatever is typed next would become a part of it. Nor is a
         message when keys wait already, which were meant for an empty line.
         """
-        with self._terminal.quiet():
+        with self._terminal.quiet(), self._prompt.keys_kept():
             refusal = await self._dialogue.perform(command)
-            keys_wait = self._terminal.has_keys or self._prompt.has_keys
         if refusal is None:
             return Draft()
         if not isinstance(command, Say | Edit):
             return Draft(turn=entered.turn)
-        if keys_wait:
+        if self._prompt.has_keys:
             self._notes.note("your message was not sent; Up brings it back")
             return Draft()
         return entered
-
-    def _drop_keys(self) -> None:
-        self._terminal.drop_keys()
-        self._prompt.drop_keys()
 
     async def _draft_of(self, turn: int | None) -> Draft:
         """The text of a user turn, to be changed; the last one for None."""

@@ -17,12 +17,8 @@ import click
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line, safe_json, without_controls
-from radixchat.chat_cli.conversation_source import (
-    ConversationSource,
-    StoredConversations,
-    all_of,
-    find,
-)
+from radixchat.chat_cli.conversation_names import all_conversations
+from radixchat.chat_cli.conversation_source import ConversationSource, find
 from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
 from radixchat.chat_cli.shell_completion import conversations, files
@@ -51,7 +47,7 @@ def list_sessions(limit: int | None, as_json: bool, **values: Any) -> None:
     """List them, the last changed first."""
 
     async def work(source: ConversationSource, streams: Streams) -> int:
-        views = await all_of(source, limit)
+        views = await all_conversations(source, limit)
         if as_json:
             for view in views:
                 _write_json(asdict(view))
@@ -156,7 +152,7 @@ def export(
 
     async def work(source: ConversationSource, streams: Streams) -> int:
         if everything:
-            which = [view.id for view in await all_of(source)]
+            which = [view.id for view in await all_conversations(source)]
         else:
             which = await chosen(source, ids)
         end = "\n" if kind == "markdown" else ""
@@ -166,6 +162,8 @@ def export(
                 _write((safe_json(text) if kind == "json" else text).rstrip("\n") + "\n" + end)
             return exit_codes.OK
         if kind == "llm":
+            from radixchat.server.stored_conversations import StoredConversations
+
             assert isinstance(source, StoredConversations), "it is not asked of a server"
             turns = await source.export_llm(path, which)
             streams.notes.note(f"{len(which)} conversations, {turns} turns")

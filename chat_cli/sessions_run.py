@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from radixchat.chat_cli.conversation_source import (
-    OWN,
     ConversationSource,
     open_existing,
     served,
@@ -22,13 +21,17 @@ from radixchat.chat_cli.engine_flags import database_flag, take_database
 from radixchat.chat_cli.flag import options
 from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.server_flags import server_flags, take_server
+from radixchat.server.local_principal import LOCAL_PRINCIPAL
 
 if TYPE_CHECKING:
     from radixchat.chat_cli.streams import Streams
     from radixchat.server.store import Store
 
 principal_flag = click.option(
-    "--principal", metavar="NAME", default=OWN, help="Whose conversations: a key's name, or an id."
+    "--principal",
+    metavar="NAME",
+    default=LOCAL_PRINCIPAL,
+    help="Whose conversations: a key's name, or an id.",
 )
 place_flags = options(
     server_flags("The conversations at the server there, instead of a file's."),

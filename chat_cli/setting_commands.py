@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from radixchat.chat_cli.answer_settings import AnswerSetting, answer_setting, answer_settings
+from radixchat.chat_cli.answer_settings import (
+    DEFAULT,
+    AnswerSetting,
+    answer_setting,
+    answer_settings,
+)
 from radixchat.chat_cli.chat_state import ChatState
 from radixchat.chat_cli.client import ChangesModel
 from radixchat.chat_cli.commands import ChangeModel, SetOption, SettingCommand
-from radixchat.chat_cli.settings import DEFAULT_ANSWER
+from radixchat.chat_cli.settings import DEFAULT_ANSWER, ChatSettings
 from radixchat.server.protocol import ErrorInfo, InvalidRequest, ResponseOptions
 
 
 class SettingCommands:
     """Performs what changes the answers to come; raises RadixChatError."""
 
-    def __init__(self, state: ChatState) -> None:
+    def __init__(self, state: ChatState, settings: ChatSettings) -> None:
         self._state = state
+        self._shows_logprobs = settings.json
 
     async def perform(self, command: SettingCommand) -> ErrorInfo | None:
         """Change it, or show it; why it was refused, if it was."""
@@ -47,6 +53,8 @@ class SettingCommands:
             return
         setting = answer_setting(name)
         if value is not None:
+            if setting.name == "logprobs" and value != DEFAULT and not self._shows_logprobs:
+                raise InvalidRequest("logprobs adds to the objects of --json, and here are none")
             self._state.options = setting.change(self._state.options, value)
         self._show(setting)
 

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.server.local_principal import LOCAL_PRINCIPAL
 from radixchat.server.protocol import RadixChatError
 
 _MOST = 100
@@ -38,14 +39,14 @@ def conversations(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Ids of the database that the line names, or of the usual one; the last used first."""
-    from radixchat.chat_cli.conversation_source import OWN, open_existing
+    from radixchat.chat_cli.conversation_source import open_existing
     from radixchat.chat_cli.engine_flags import take_database
 
     if ctx.params.get("url"):
         return []  # a server is not asked while somebody types
     try:
         with open_existing(take_database({"database": ctx.params.get("database")})) as store:
-            rows = store.conversations(principal=OWN, limit=_MOST)
+            rows = store.conversations(principal=LOCAL_PRINCIPAL, limit=_MOST)
     except (RadixChatError, OSError):
         return []
     return [

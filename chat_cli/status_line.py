@@ -16,6 +16,7 @@ _ENDINGS: Mapping[str | None, str] = MappingProxyType(
         "max_output_tokens": "max tokens reached",
         "context_length": "context full",
         "deadline": "time limit reached",
+        "server_shutdown": "the server has ended",
     }
 )
 

@@ -41,7 +41,8 @@ class Surroundings:
 
     async def _read(self) -> None:
         state = self._state
-        self._warmth = await warmth(state.client, state.conversation, self._warmth)
-        self._prompt.show_below(self._warmth.line)
+        if not state.notes.is_quiet:
+            self._warmth = await warmth(state.client, state.conversation, self._warmth)
+            self._prompt.show_below(self._warmth.line)
         with contextlib.suppress(RadixChatError):
             self._prompt.completion.conversations = await state.client.conversations(_OFFERED)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from radixchat.server.protocol import CacheNode, CacheReport, CacheTree, TreeMes
 from radixchat.server.response_options import MAX_PRIORITY
 from radixchat.server.response_usage import SOURCES
 from radixchat.server.token_texts import TokenTexts
-from radixchat.server.tree_warmth import branches, cached_tokens
+from radixchat.server.tree_warmth import Branch, branches, cached_tokens
 
 if TYPE_CHECKING:
     from radixchat.engine.engine import Engine
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 # As many nodes as a person can make out, and a page can draw.
 MAX_NODES = 500
-# Of a conversation's tree, looked up between two steps of the engine.
-BRANCHES_AT_ONCE = 16
+# Of a conversation's branches, looked up between two steps of the engine: two milliseconds.
+TOKENS_AT_ONCE = 1 << 17
 # After everything that anybody asks for.
 DRAFT_PRIORITY = -MAX_PRIORITY - 1
 
@@ -72,19 +72,22 @@ class CacheView:
     ) -> list[TreeMessage]:
         """The tree with each message's tokens, and how many of them are cached."""
         found: dict[str, tuple[int, int]] = {}
-        all_branches = await asyncio.to_thread(branches, messages, self._host.prompts)
-        for start in range(0, len(all_branches), BRANCHES_AT_ONCE):
-            some = all_branches[start : start + BRANCHES_AT_ONCE]
-            prompts = [branch.token_ids for branch in some]
+        walk = branches(messages, self._host.prompts.render_hash)
+        while some := await asyncio.to_thread(_next_branches, walk):
+            asked: list[Branch] = []
+            for branch in some:
+                tokens, cached = found.get(branch.after or "", (0, 0))
+                if cached < tokens:  # nor is what comes after that
+                    found |= cached_tokens(branch, 0)
+                else:
+                    asked.append(branch)
+            if not asked:
+                continue
+            prompts = [branch.token_ids for branch in asked]
             lengths = await self._host.engine.ask(functools.partial(self._lengths, prompts))
-            for branch, length in zip(some, lengths, strict=True):
+            for branch, length in zip(asked, lengths, strict=True):
                 found |= cached_tokens(branch, length)
-        nothing = (None, None)
-        return [
-            replace(message, tokens=tokens, cached=cached)
-            for message in tree
-            for tokens, cached in (found.get(message.id, nothing),)
-        ]
+        return await asyncio.to_thread(_with_shares, tree, found)
 
     def _lengths(self, prompts: Sequence[Sequence[int]], engine: Engine) -> list[int]:
         """How much of each prompt is in the pool, or would come back to it."""
@@ -184,3 +187,24 @@ class CacheView:
         if stored is not None or not path.messages:
             return path, stored or ()
         return path, prompts.render_path(chat_messages(path.shown))
+
+
+def _next_branches(walk: Iterator[Branch]) -> list[Branch]:
+    """As many as are looked up at once; none: there are no more."""
+    some: list[Branch] = []
+    room = TOKENS_AT_ONCE
+    while room > 0 and (branch := next(walk, None)) is not None:
+        some.append(branch)
+        room -= len(branch.token_ids)
+    return some
+
+
+def _with_shares(
+    tree: Sequence[TreeMessage], shares: Mapping[str, tuple[int, int]]
+) -> list[TreeMessage]:
+    nothing = (None, None)
+    return [
+        replace(message, tokens=tokens, cached=cached)
+        for message in tree
+        for tokens, cached in (shares.get(message.id, nothing),)
+    ]

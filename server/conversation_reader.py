@@ -87,3 +87,10 @@ class ConversationReader:
         return await self._call(
             self._store.export, conversation, principal=self.principal, kind=kind
         )
+
+    async def _message(self, message_or_response: str) -> str:
+        """The message of that id, or the one that a response of that id has ended with."""
+        if not message_or_response.startswith("resp_"):
+            return message_or_response
+        row = await self._call(self._store.response, message_or_response, principal=self.principal)
+        return row.answer or row.question

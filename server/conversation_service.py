@@ -15,8 +15,10 @@ from radixchat.engine.hint import Prefetch, Purge, Supersede
 from radixchat.server.cache_view import CacheView
 from radixchat.server.conversation import Conversation
 from radixchat.server.conversation_reader import ConversationReader
+from radixchat.server.heading import check_title
 from radixchat.server.protocol import ConversationView, MessageView, TreeMessage
 from radixchat.server.rows import NO_METADATA, ForgottenPath
+from radixchat.server.store_conversation import check_metadata
 from radixchat.server.turn_place import load_path
 
 if TYPE_CHECKING:
@@ -74,6 +76,8 @@ class ConversationService(ConversationReader):
         system: the system message; what was said is the same, but is computed again after it. "":
         none. expected_tip: where the tip is another than this, ConversationLocked is raised.
         """
+        check_title(title or "")
+        check_metadata(metadata or NO_METADATA)
         if tip is not None:
             path = await self._path(conversation)
             expected = path.tip if expected_tip is None else expected_tip
@@ -173,12 +177,3 @@ class ConversationService(ConversationReader):
             purge = Purge(path.token_ids, conversation, self.namespace, path.start)
             await self.host.engine.purge(purge)
         await self.host.forget_on_disk(self.principal, paths)
-
-    async def _message(self, message_or_response: str) -> str:
-        """The message of that id, or the one that a response of that id has ended with."""
-        if not message_or_response.startswith("resp_"):
-            return message_or_response
-        row = await self.host.database(
-            self._store.response, message_or_response, principal=self.principal
-        )
-        return row.answer or row.question

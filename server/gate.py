@@ -31,7 +31,9 @@ OPERATORS = frozenset({"/metrics", "/admin/drain"})
 # A POST to one of these begins an answer.
 ANSWERS = frozenset({"/v1/responses", "/v1/chat/completions", "/v1/completions"})
 _LOADING_MS = 2000
-RETRY_AFTER_MS = 5000
+# A client that is told only once is told a time in which most restarts are over. Who holds a socket
+# comes back sooner, and waits longer each time.
+RETRY_AFTER_MS, RECONNECT_AFTER_MS = 5000, 1000
 
 
 class Gate:
@@ -76,7 +78,7 @@ class Gate:
             admit_as(scope, principal)
         if scope["type"] == "websocket":
             if edge.departure.draining.is_set():
-                raise ServerDraining(RETRY_AFTER_MS)
+                raise ServerDraining(RECONNECT_AFTER_MS)
             if principal is not None:
                 counted.enter_context(edge.rates.socket(principal.id))
         elif scope["path"] in ANSWERS and scope["method"] == "POST":

@@ -1,6 +1,6 @@
 """How long a token of a prompt takes, by the prompts so far: `PrefillRate`.
 
-The median of the last ones: a first prompt that something was compiled for, or one beside a busy
+Medians of the last ones: a first prompt that something was compiled for, or one beside a busy
 program, does not count. Knows no response; whoever has one says what it took.
 """
 
@@ -15,18 +15,31 @@ _REMEMBERED = 9
 
 
 class PrefillRate:
-    """Milliseconds per token that was computed."""
+    """Milliseconds that a prompt takes: so many per token that is computed, but never below a step.
+
+    A short prompt tells what a step takes, and that a token takes no longer than its share of it:
+    so the first turns correct a first prompt that took seconds, as it does in a cold process.
+    """
 
     def __init__(self) -> None:
-        self._ms_per_token: deque[float] = deque(maxlen=_REMEMBERED)
+        self._long: deque[float] = deque(maxlen=_REMEMBERED)  # ms per token
+        self._short: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)  # tokens, ms
 
     def observe(self, tokens: int, milliseconds: float) -> None:
-        """So many tokens took so long; of few nothing is learnt."""
-        if tokens >= MIN_TOKENS and milliseconds > 0:
-            self._ms_per_token.append(milliseconds / tokens)
+        """So many tokens took so long."""
+        if milliseconds <= 0:
+            return
+        if tokens >= MIN_TOKENS:
+            self._long.append(milliseconds / tokens)
+        elif tokens > 0:
+            self._short.append((tokens, milliseconds))
 
     def predict(self, tokens: int) -> float | None:
-        """Milliseconds that so many tokens are likely to take; None before anything was seen."""
-        if not self._ms_per_token:
+        """Milliseconds that so many tokens are likely to take; None before a long prompt was."""
+        if not self._long:
             return None
-        return round(median(self._ms_per_token) * tokens, 1)
+        per_token, step = median(self._long), 0.0
+        if self._short:
+            per_token = min(per_token, median(ms / count for count, ms in self._short))
+            step = median(ms for _, ms in self._short)
+        return round(max(step, per_token * tokens), 1) if tokens > 0 else 0.0

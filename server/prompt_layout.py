@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from radixchat.engine.common_prefix import common_prefix
 from radixchat.engine.errors import InvalidRequest
@@ -50,8 +50,10 @@ class PromptLayout:
         self._template = template
         self._messages = path.shown
         self._num_rendered = num_rendered
-        appended = sum(len(message.token_ids) for message in self._messages[num_rendered:])
-        self._rendered = token_ids[: len(token_ids) - appended]
+        lengths = [len(message.token_ids) for message in self._messages[num_rendered:]]
+        self._rendered = token_ids[: len(token_ids) - sum(lengths)]
+        # Where each appended message begins.
+        self._appended = tuple(accumulate(lengths, initial=len(self._rendered)))
 
     @property
     def last(self) -> int:
@@ -63,8 +65,7 @@ class PromptLayout:
         if position == 0:
             return 0
         if position >= self._num_rendered:
-            between = self._messages[self._num_rendered : position]
-            return len(self._rendered) + sum(len(message.token_ids) for message in between)
+            return self._appended[position - self._num_rendered]
         if not self._is_reproducible:
             return None
         before = self._through(position - 1)

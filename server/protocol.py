@@ -37,15 +37,20 @@ from radixchat.server.response_events import (
 from radixchat.server.response_options import TRUNCATIONS, ResponseFormat, ResponseOptions
 from radixchat.server.response_usage import ResponseTimings, ResponseUsage
 from radixchat.server.views import (
+    MAX_FOUND,
+    MAX_LISTED,
     CacheNode,
     CacheTree,
     ConversationView,
     MessageView,
     SearchHit,
     TreeMessage,
+    check_limit,
 )
 
 __all__ = [
+    "MAX_FOUND",
+    "MAX_LISTED",
     "TRUNCATIONS",
     "CacheNode",
     "CacheReport",
@@ -81,5 +86,6 @@ __all__ = [
     "ServerDraining",
     "ServerUnreachable",
     "TreeMessage",
+    "check_limit",
     "describe_error",
 ]

@@ -156,5 +156,11 @@ class ForgottenPath:
 
 
 def select(db: Database, sql: str, **values: object) -> list[dict[str, Any]]:
-    """All rows at once: a statement left half read would hold its snapshot of the file."""
-    return list(db.query(sql, values))
+    """All rows at once: a statement left half read would hold its snapshot of the file.
+
+    None where a value is no valid Unicode: no id and no text that is stored is like that.
+    """
+    try:
+        return list(db.query(sql, values))
+    except UnicodeEncodeError:
+        return []

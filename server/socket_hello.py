@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import metadata
 
 from radixchat.server.departure import Departure
-from radixchat.server.gate import RETRY_AFTER_MS
+from radixchat.server.gate import RECONNECT_AFTER_MS
 from radixchat.server.host import KEEP_S
 from radixchat.server.limits import Limits
 from radixchat.server.outbox import HEARTBEAT_S
@@ -50,5 +50,5 @@ def server_hello(
 def draining_event(departure: Departure) -> ServerDrainingEvent:
     """The server leaves when what runs has ended, or at the deadline."""
     return ServerDrainingEvent(
-        deadline_s=round(departure.seconds_left, 3), retry_after_ms=RETRY_AFTER_MS
+        deadline_s=round(departure.seconds_left, 3), retry_after_ms=RECONNECT_AFTER_MS
     )

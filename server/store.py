@@ -23,6 +23,7 @@ from radixchat.server import (
     store_conversation,
     store_removal,
 )
+from radixchat.server.heading import check_title
 from radixchat.server.key_store import KeyStore
 from radixchat.server.message import Message, check_text
 from radixchat.server.rows import NO_METADATA, ConversationRow, ForgottenPath, select
@@ -36,7 +37,7 @@ from radixchat.server.transcript import read_json, write_json
 from radixchat.server.transcript_llm import ImportedLogs, insert_chats, read_logs
 from radixchat.server.transcript_llm_file import PathWithResponses, write_logs
 from radixchat.server.transcript_markdown import write_markdown
-from radixchat.server.views import SearchHit, TreeMessage
+from radixchat.server.views import MAX_LISTED, SearchHit, TreeMessage, check_limit
 
 
 class Store(ResponseStore):
@@ -63,9 +64,9 @@ class Store(ResponseStore):
         too, the path to it is copied, as text only, under that one. kept: False for one that is
         to be deleted with this process, if not sooner. sibling_of: its one response joins that
         conversation when it has ended, and this one is gone. Raises InvalidRequest for an unknown
-        message and for text that is not valid Unicode.
+        message, a title that is too long, and text that is not valid Unicode.
         """
-        check_text("the title", title)
+        check_title(title)
         check_text("the system message", system or "")
         check_metadata(metadata)
         with self._file.explained():
@@ -96,8 +97,11 @@ class Store(ResponseStore):
     ) -> list[ConversationRow]:
         """The listed ones, the last changed first; after: only such as follow that one.
 
-        Raises ConversationNotFound where there is no `after`.
+        Raises ConversationNotFound where there is no `after`, InvalidRequest for a limit that is
+        not from 1 to MAX_LISTED, and one more for who wants to know whether there are more.
         """
+        if limit != MAX_LISTED + 1:
+            check_limit(limit, MAX_LISTED)
         with self._file.reading() as db:
             if after is not None:
                 rows_conversation.find_conversation(db, after, principal)
@@ -129,7 +133,7 @@ class Store(ResponseStore):
         """Replace the title, the metadata or both; raises ConversationNotFound, InvalidRequest."""
         changes: dict[str, str] = {}
         if title is not None:
-            changes["title"] = check_text("the title", title)
+            changes["title"] = check_title(title)
         if metadata is not None:
             check_metadata(metadata)
             changes["metadata"] = json.dumps(dict(metadata))

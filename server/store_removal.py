@@ -63,7 +63,10 @@ def find_unkept(db: Database) -> list[Unkept]:
 
 
 def delete_conversation(db: Database, id_: str, principal: str) -> list[ForgottenPath]:
-    """Delete it with its responses, whatever their state."""
+    """Delete it with its responses, whatever their state, and siblings of them not yet begun."""
+    made = "SELECT id FROM conversation WHERE sibling_of = :conversation AND used = 0"
+    for unused in select(db, made, conversation=id_):
+        delete_conversation(db, unused["id"], principal)  # needs nothing that this one does not
     tree = select(db, f"{TREE} SELECT id FROM tree", conversation=id_)
     own = "response IN (SELECT id FROM response WHERE conversation = ?)"
     db.execute(f"DELETE FROM idempotency WHERE {own}", [id_])

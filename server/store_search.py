@@ -9,13 +9,10 @@ from typing import Any
 
 from sqlite_utils import Database
 
-from radixchat.engine.errors import InvalidRequest
 from radixchat.server.rows import select
 from radixchat.server.store_snippet import snippet
 from radixchat.server.store_words import match_expression, search_terms
-from radixchat.server.views import SearchHit
-
-MAX_LIMIT = 100
+from radixchat.server.views import MAX_FOUND, SearchHit, check_limit
 
 _MATCHING = """
 SELECT message.id, role, message.text
@@ -45,8 +42,7 @@ ORDER BY is_at DESC, used DESC LIMIT 1
 
 def search(db: Database, principal: str, query: str, limit: int) -> list[SearchHit]:
     """At most `limit` messages that have all words of the query; of an empty query, none."""
-    if not 1 <= limit <= MAX_LIMIT:
-        raise InvalidRequest(f"limit is {limit}; between 1 and {MAX_LIMIT} will do")
+    check_limit(limit, MAX_FOUND)
     terms = search_terms(query)
     hits: list[SearchHit] = []
     offset = 0

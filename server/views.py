@@ -1,9 +1,21 @@
-"""What a client sees of conversations and of the cache. Frozen values, standard library only."""
+"""What a client sees of conversations and of the cache, and how many at once. Frozen values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from radixchat.engine.errors import InvalidRequest
+
+MAX_LISTED, MAX_FOUND = 1000, 100
+"""Conversations, and messages that were found."""
+
+
+def check_limit(limit: int, most: int) -> int:
+    """How many are asked for; raises InvalidRequest where that is not from 1 to `most`."""
+    if not 1 <= limit <= most:
+        raise InvalidRequest(f"limit is {limit}; between 1 and {most} will do")
+    return limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+from radixchat.server.heading import MAX_TITLE
 from radixchat.server.wire_value import MANY, Bound
 
 LaneName = Annotated[str, Bound(pattern=r"^[A-Za-z0-9_.-]{1,256}$")]
 EventId = Annotated[str, Bound(min_length=1, max_length=256)]
 Id = Annotated[str, Bound(min_length=1, max_length=256)]
-Title = Annotated[str, Bound(max_length=1000)]
+Title = Annotated[str, Bound(max_length=MAX_TITLE)]
 AnswerCount = Annotated[int, Bound(ge=1, le=16)]
 Names = Annotated[tuple[str, ...], MANY]
 # OpenAI's bounds.

@@ -12,6 +12,7 @@ from pathlib import Path
 from click import Command, Context
 
 from radixchat.chat_cli.chat_command import chat
+from radixchat.chat_cli.command_line import HELP
 from radixchat.chat_cli.main import cli
 from radixchat.chat_cli.serve_command import serve
 
@@ -51,15 +52,41 @@ def help_of(command: Command) -> str:
     return "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
 
 
+def commands() -> str:
+    """What can be typed in a chat, as /help shows it."""
+    width = max(map(len, HELP))
+    return "\n".join(f"{usage:<{width}}  {help_}" for usage, help_ in HELP.items())
+
+
 def derived(text: str) -> str:
     """README's text with its derived parts as they should be."""
-    blocks = (("tree", tree()), ("help", help_of(chat)), ("serve-help", help_of(serve)))
+    blocks = (
+        ("tree", tree()),
+        ("help", help_of(chat)),
+        ("commands", commands()),
+        ("serve-help", help_of(serve)),
+    )
     for name, content in blocks:
-        block = f"<!-- {name} -->\n```\n{content}\n```\n<!-- /{name} -->"
-        pattern = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
-        text, found = pattern.subn(block.replace("\\", r"\\"), text)
-        assert found == 1, f"README.md has {found} blocks named {name}"
+        text = replaced_block(text, name, content)
     return text
+
+
+def replaced_block(text: str, name: str, content: str) -> str:
+    """README's text with another content of one block."""
+    longest = max(map(len, re.findall("`{3,}", content)), default=2)
+    fence = "`" * (longest + 1)
+    block = f"<!-- {name} -->\n{fence}\n{content}\n{fence}\n<!-- /{name} -->"
+    pattern = re.compile(f"<!-- {name} -->.*<!-- /{name} -->", re.DOTALL)
+    text, found = pattern.subn(lambda _: block, text)
+    assert found == 1, f"README.md has {found} blocks named {name}"
+    return text
+
+
+def block(text: str, name: str) -> str:
+    """What stands between the fences of one block of README's text."""
+    found = re.search(f"<!-- {name} -->\n(`+).*?\n(.*)\n\\1\n<!-- /{name} -->", text, re.DOTALL)
+    assert found is not None, f"README.md has no block named {name}"
+    return found[2]
 
 
 if __name__ == "__main__":

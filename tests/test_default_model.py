@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -77,6 +78,16 @@ def test_only_new_tokens_cost_and_the_cache_is_invisible(page_size: str, tmp_pat
     assert all(d == {"cached_tokens": 0, "cache_write_tokens": 0} for d in details)
 
 
+def wait_for_a_part(database: Path) -> None:
+    """Until some of the running answer is stored."""
+    part = "SELECT count(*) FROM response WHERE status = 'in_progress' AND text != ''"
+    deadline = time.monotonic() + 30
+    with contextlib.closing(sqlite3.connect(database)) as raw:
+        while raw.execute(part).fetchone() == (0,):
+            assert time.monotonic() < deadline, "nothing of the answer is stored"
+            time.sleep(0.02)
+
+
 @pytest.mark.timeout(900)
 def test_kill_at_any_moment_loses_no_turn(tmp_path: Path) -> None:
     """`kill -9` in mid-answer, 20 times: the turn and the partial stay, and -c goes on."""
@@ -97,7 +108,9 @@ def test_kill_at_any_moment_loses_no_turn(tmp_path: Path) -> None:
         )
         assert chat.stdout is not None
         os.read(chat.stdout.fileno(), 1)  # the answer has begun
-        time.sleep(moments.uniform(0, 2))
+        if attempt % 2:
+            wait_for_a_part(database)
+        time.sleep(moments.uniform(0, 2 - attempt % 2))
         chat.send_signal(signal.SIGKILL)
         chat.wait()
         chat.stdout.close()

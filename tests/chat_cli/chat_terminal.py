@@ -80,7 +80,9 @@ class ChatTerminal:
             seconds=seconds,
         )
 
-    def wait_until(self, holds: Callable[[], bool], what: str, *, seconds: float = 30) -> None:
+    def wait_until(
+        self, holds: Callable[[], bool], what: str, *, seconds: float = PATIENCE_S
+    ) -> None:
         """Read until it holds."""
         deadline = time.monotonic() + seconds
         while not holds():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,13 @@ CONTEXT = 4096
 def tiny_model(compiled: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model of random weights that never ends an answer by itself."""
     return endless_model_directory(tmp_path_factory.mktemp("model") / "tiny", CONTEXT)
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    """What a chat's loading hides from the garbage collector is not hidden from the next test's."""
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 Entries that it follows: `ask` asks for one of the keys 1 to 3, `ask later` when a key
 that was typed before waits; `multi` is the switch of that name; `draft` begins the next line with
-the text of the last entry.
+the text of the last entry; `wait` waits as for an answer, to be stopped.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ async def run(path: Path | None, interrupts: Interrupts) -> None:
     if not dumb:
         prompt.show_below(lambda width: (BOTTOM + "·" * width)[:width])
     terminal = QuietTerminal(0, None if dumb else sys.stdout)
+    loop = asyncio.get_running_loop()
+    interrupts.on_interrupt = lambda: loop.call_soon_threadsafe(prompt.drop_keys)
     draft = last = ""
     while interrupts.leaving is None:
         try:
@@ -66,8 +68,25 @@ async def run(path: Path | None, interrupts: Interrupts) -> None:
                     say("asking later")
                     select.select([0], [], [])
                 say(f"chose {await prompt.choose('which?', '123')}")
+        if entry == "wait":
+            with terminal.quiet(), prompt.keys_kept():
+                say("waiting")
+                await stopped(interrupts)
+            say(f"stopped by {interrupts.stopped_by}")
         say(described(entry))
         last = entry
+
+
+async def stopped(interrupts: Interrupts) -> None:
+    """Until something stops it."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+
+    def stop() -> None:
+        loop.call_soon_threadsafe(stopping.set)
+
+    with interrupts.directed_to(Target(stop=stop, abandon=stop)):
+        await stopping.wait()
 
 
 def main() -> None:

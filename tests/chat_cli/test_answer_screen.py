@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -168,6 +171,54 @@ def test_resize_at_twenty_columns_in_an_emoji_table(rows: int) -> None:
         shown = terminal.screen.lines
     expected = ["Look at the whales.", "", *streamed([TABLE], 20)]
     assert shown[: len(expected)] == expected
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_resize_in_tmux(tmp_path: Path) -> None:
+    """The same in a real terminal: its scrollback has the table once, and no mark of waiting."""
+    lines = TABLE.splitlines(keepends=True)
+    # tmux keeps the cursor's row, so that as many rows leave at the top as are wrapped: not ours.
+    prose = "Look at the whales.\n\n" * 5
+    pieces = [prose + "".join(lines[:4]), "".join(lines[4:])]
+    command = f"{shlex.join([*COMMAND, json.dumps(pieces)])}; cat"
+
+    def tmux(*arguments: str) -> str:
+        done = subprocess.run(
+            ["tmux", "-u", "-f", os.devnull, "-S", str(tmp_path / "socket"), *arguments],
+            env=dict(os.environ),  # else that of C, in which readline has set COLUMNS
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout
+
+    def shown(until: str) -> list[str]:
+        deadline = time.monotonic() + 60
+        while not re.search(until, text := tmux("capture-pane", "-p", "-S", "-")):
+            assert time.monotonic() < deadline, text
+            time.sleep(0.02)
+        return text.rstrip("\n").split("\n")
+
+    tmux("new-session", "-d", "-x", "60", "-y", "24", command)
+    try:
+        shown("whale1")
+        tmux("resize-window", "-x", "20", "-y", "24")
+        # tmux has made the rows narrow by now, and tells the program up to 250 ms later.
+        with Path(tmux("display-message", "-p", "#{pane_tty}").strip()).open("rb") as terminal:
+            deadline = time.monotonic() + 60
+            while os.get_terminal_size(terminal.fileno()).columns != 20:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+        tmux("send-keys", " ")
+        shown("whal[\\s\\S]*" * 4)
+        tmux("send-keys", " ")
+        text = shown("error: ")
+    finally:
+        tmux("kill-server")
+    table = text[: next(i for i, line in enumerate(text) if line.startswith("cached "))]
+    assert table[:10] == ["Look at the whales.", ""] * 5
+    assert [line.split()[0] for line in table[10:]] == ["anim…", "─" * 18, *["whal…"] * 4]
 
 
 @pytest.mark.slow

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
+import traceback
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
@@ -71,16 +71,13 @@ async def behind(settings: ChatSettings, heard: Heard) -> AsyncIterator[Backgrou
 
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
-    """Run it, for a minute at most; what the loading has frozen is thawed again."""
+    """Run it, for a minute at most."""
 
     async def main() -> None:
         async with asyncio.timeout(60):
             await body()
 
-    try:
-        asyncio.run(main())
-    finally:
-        gc.unfreeze()
+    asyncio.run(main())
 
 
 async def answer(client: ChatClient, conversation: str, text: str = "hello") -> ResponseDone:
@@ -168,8 +165,12 @@ def test_a_model_that_is_not_there(settings: ChatSettings) -> None:
     async def body() -> None:
         async with behind(replace(settings, model="./nowhere.gguf"), heard) as client:
             await client.model.start()
-            with pytest.raises(ModelLoadError, match=r"no model is loaded: .*nowhere\.gguf"):
+            with pytest.raises(ModelLoadError, match=r"no model is loaded: .*nowhere") as refused:
                 await client.create_conversation()
+            reason = refused.value.__cause__
+            assert reason is not None
+            frames = [frame.name for frame in traceback.extract_tb(reason.__traceback__)]
+            assert "load_model" not in frames, "its weights would stay with the error"
             assert [text for text in heard.errors if "nowhere.gguf" in text] == heard.errors != []
             assert len(heard.errors) == 1
             assert "/model NAME" in heard.notes[0]
@@ -289,3 +290,18 @@ def test_settings_that_cannot_be(settings: ChatSettings) -> None:
                 pass
 
     run(body)
+
+
+def test_model_in_a_script(settings: ChatSettings, tmp_path: Path) -> None:
+    """/model has another one answer the lines that follow, if it is there."""
+    other = tiny_model_directory(tmp_path / "other", seed=1)
+    plain = replace(settings, json=False, ids=False)
+    done = run_script(plain, "one", f"/model {other}", "/model", "two")
+    assert done.code == 0
+    assert "\nmodel: other\n" in done.stderr
+    assert "model    other\ncontext  512 tokens\n" in done.stderr
+
+    done = run_script(plain, "/model ./nowhere.gguf", "three")
+    assert done.code == 69
+    assert "error: there is no file ./nowhere.gguf\n" in done.stderr
+    assert [m.text for m in messages_of(settings) if m.role == "user"] == ["three"]

@@ -164,6 +164,18 @@ def test_long_lines_are_broken() -> None:
     assert all(row.startswith("+") and cell_len(row) <= 76 for row in rows)
 
 
+@pytest.mark.parametrize("width", [10, 22, 40, 76, 300])
+def test_lines_are_broken_between_words(width: int) -> None:
+    """In any window: no row is wider, no word is cut that fits in one, and none is lost."""
+    text = "A prompt of words, one of them " + "l" * 45 + "ong, and two  spaces."
+    prompt = report(("u", text, 9, CACHED))
+    rows = plain(cache_picture(prompt, [view("u")], width))[1:]
+    room = max(20, min(width, 76) - 2)
+    assert all(row.startswith("  ") and cell_len(row) <= room + 2 for row in rows)
+    assert "".join("".join(rows).split()) == "".join(text.split())
+    assert {"prompt", "words,", "spaces."} <= set(" ".join(rows).split())
+
+
 def test_control_characters_do_nothing() -> None:
     """A message, and a role, cannot write on the terminal."""
     prompt = report(("u", "a\x1b[2Jb\x9b", 3, CACHED))

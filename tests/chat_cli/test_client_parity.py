@@ -32,7 +32,7 @@ from radixchat.tests.server.sockets import open_server
 SHORT = ResponseOptions(temperature=0.0, seed=1, max_output_tokens=6)
 # The test's model never ends an answer by itself: this one is complete.
 WHOLE = dataclasses.replace(SHORT, response_format=ResponseFormat("choice", '["yes"]'))
-UNKNOWN = ("conv_0123456789ABCDEFGHJKMNPQRS", "nobody", "", "x" * 300)
+UNKNOWN = ("conv_0123456789ABCDEFGHJKMNPQRS", "nobody", "", "x" * 300, "conv_\ud800")
 PREFIXES = ("con", "conv_", "\ud800" * 4)
 # What differs from run to run: of these only whether there is one.
 TIMES = {
@@ -116,6 +116,7 @@ async def finding(client: ChatClient) -> Any:
         listed,
         await client.conversations(limit=1, after=listed[0].id),
         [await tried(client.conversations(after=id_)) for id_ in UNKNOWN],
+        [await tried(client.conversations(limit=limit)) for limit in (0, -1, 2000)],
         [
             await tried(client.resolve_conversation(id_))
             for id_ in (*UNKNOWN, "con", "conv_", "\ud800\ud800\ud800\ud800")
@@ -129,7 +130,9 @@ async def naming(client: ChatClient) -> Any:
     conversation = await turns(client, "one")
     rename = client.update_conversation
     return (
-        [await rename(conversation, title=title) for title in ("a name", "", "ü" * 900)],
+        [await rename(conversation, title=title) for title in ("a name", "", "ü" * 1000)],
+        await tried(rename(conversation, title="ü" * 1001)),
+        await tried(rename(conversation, title="x" * 1001, system="x")),
         await tried(rename(conversation, title="\ud800")),
         await tried(rename(conversation)),
         [await tried(rename(id_, title="x")) for id_ in UNKNOWN],
@@ -147,7 +150,7 @@ async def branches(client: ChatClient) -> Any:
         await move(conversation, tip=response_of(first), title="both"),
         [
             await tried(move(conversation, tip=tip))
-            for tip in ("nothing", (await client.messages(other))[-1].id, "resp_none")
+            for tip in (*UNKNOWN, (await client.messages(other))[-1].id, "resp_none")
         ],
         [await tried(move(id_, tip=tree[-1].id)) for id_ in UNKNOWN],
         await client.tree(conversation),
@@ -186,9 +189,9 @@ async def forks(client: ChatClient) -> Any:
     return (
         made,
         [await client.messages(view.id) for view in made],
-        [await tried(fork(conversation, at=at)) for at in ("nothing", "resp_none")],
+        [await tried(fork(conversation, at=at)) for at in (*UNKNOWN, "resp_none")],
         [await tried(fork(id_)) for id_ in UNKNOWN],
-        await tried(fork(conversation, title="\ud800")),
+        [await tried(fork(conversation, title=title)) for title in ("\ud800", "x" * 1001)],
     )
 
 
@@ -210,7 +213,10 @@ async def searching(client: ChatClient) -> Any:
     conversation = await turns(client, "a zebra in the room", "and a zebrafish")
     await client.update_conversation(conversation, title="animals")
     queries = ("zebra", '"in the room"', "nowhere", "", "?", "\ud800", "z" * 2000)
-    return [await tried(client.search(query, limit=5)) for query in queries]
+    return (
+        [await tried(client.search(query, limit=5)) for query in queries],
+        [await tried(client.search("zebra", limit=limit)) for limit in (0, -1, 101)],
+    )
 
 
 async def exporting(client: ChatClient) -> Any:
@@ -218,7 +224,7 @@ async def exporting(client: ChatClient) -> Any:
     await answered(client.regenerate(conversation, SHORT))
     return (
         json.loads(await client.export(conversation, "json")),
-        await client.export(conversation, "markdown"),
+        re.sub(r"begun .* UTC", "begun", await client.export(conversation, "markdown")),
         [await tried(client.export(id_, "json")) for id_ in UNKNOWN],
         (await tried(client.export(conversation, "pdf")))[0],
     )
@@ -235,6 +241,7 @@ async def inspecting(client: ChatClient) -> Any:
         await inspect(conversation=conversation, turn=2, text="two and less", texts=True),
         await inspect(conversation=conversation, turn=1),
         [await tried(inspect(conversation=conversation, turn=turn, text="x")) for turn in (3, 99)],
+        [(await tried(inspect(conversation=conversation, turn=turn)))[0] for turn in (0, -1, 1001)],
         [await tried(inspect(conversation=id_, text="x")) for id_ in UNKNOWN],
         await tried(inspect(conversation=conversation, text="\ud800")),
         await client.cache_tree(),

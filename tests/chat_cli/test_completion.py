@@ -58,6 +58,13 @@ def test_candidates(completion: CommandCompletion, line: str, texts: tuple[str, 
     assert completion.candidates(line).texts == texts
 
 
+def test_a_name_that_would_be_obeyed(completion: CommandCompletion) -> None:
+    """What cannot be drawn is not offered; its conversation can be named by its id."""
+    completion.conversations = [view(1, "a\x1b]52;c;eA==\x07"), view(2, "abc")]
+    assert completion.candidates("/switch a").texts == ("abc",)
+    assert completion.candidates("/switch conv_1").texts == (f"conv_1{'A' * 25}",)
+
+
 def test_every_command_is_offered(completion: CommandCompletion) -> None:
     """A slash alone offers all of them."""
     assert completion.candidates("/").texts == tuple(f"{command} " for command in COMMANDS)

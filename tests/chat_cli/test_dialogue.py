@@ -337,7 +337,7 @@ def test_help_of_one_command(tiny_model: Path, tmp_path: Path) -> None:
 
     async def work(scene: ChatScene) -> None:
         assert await scene.do("/help edit") == [
-            "/edit [N]  change your Nth message (the last without N), and answer it"
+            "/edit [N [TEXT]]  change your Nth message (the last without N), and answer it"
         ]
         everything = await scene.do("/help")
         assert all(any(line.startswith(word) for line in everything) for word in COMMANDS)

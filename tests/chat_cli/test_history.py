@@ -102,3 +102,37 @@ def test_what_cannot_be_written_is_said_once(tmp_path: Path) -> None:
     assert kept.get_strings() == ["one", "two"]
     assert len(warnings) == 1
     assert "history cannot be written" in warnings[0]
+
+
+def test_what_was_pasted_is_known_again(tmp_path: Path) -> None:
+    """A huge text comes back as the one character that stands for it, between what was typed."""
+    path = tmp_path / "history"
+    huge = "line\n" * 30
+    pasted = PastedTexts()
+    EntryHistory(path, pasted, fail).append_string(f"see {pasted.paste(huge)}, thanks")
+    assert entries(path) == [f"see {huge}, thanks"]
+
+    async def lines() -> list[str]:
+        again = PastedTexts()
+        return [again.label(line[4]) or "" async for line in EntryHistory(path, again, fail).load()]
+
+    assert asyncio.run(lines()) == ["[pasted 30 lines]"]
+
+
+def test_an_entry_that_is_too_long(tmp_path: Path) -> None:
+    """It is there in this run, is said to be, and pushes no other out of the file."""
+    path = tmp_path / "history"
+    warnings: list[str] = []
+    kept = EntryHistory(path, PastedTexts(), warnings.append)
+    kept.append_string("short")
+    kept.append_string("x" * history.WRITE_LIMIT)
+    assert len(kept.get_strings()) == 2
+    assert entries(path) == ["short"]
+    assert warnings == ["so long a text is kept in the input history of this run only"]
+
+
+def test_foreign_entries_are_skipped(tmp_path: Path) -> None:
+    """What is no entry, however it is nested."""
+    path = tmp_path / "history"
+    path.write_text('["a", {"pasted": 1}]\n[]\n["a", ["b"]]\n{"pasted": "a"}\n' + "[" * 5000 + "\n")
+    assert entries(path) == ["a"]

@@ -58,6 +58,25 @@ def test_what_an_interrupt_drops() -> None:
         assert answer.calls == ["drop", "stop", "stop"]
 
 
+def test_esc() -> None:
+    """It stops, again and again, and drops nothing; a Ctrl-C soon afterwards is the first."""
+    with Interrupts(interrupt_leaves=False) as interrupts:
+        answer = Answer(interrupts)
+        interrupts.on_interrupt = lambda: answer.calls.append("drop")
+        interrupts.stop_waiting = lambda: answer.calls.append("stop waiting")
+        with interrupts.directed_to(answer.target()):
+            interrupts.stop()
+            interrupts.stop()
+            assert answer.calls == ["stop waiting", "stop"] * 2
+            assert interrupts.stopped_by == "you"
+            send(signal.SIGINT)
+            assert interrupts.leaving is None
+            interrupts.stop()
+            send(signal.SIGINT)
+        assert interrupts.leaving == 130
+        assert answer.calls[-1] == "abandon"
+
+
 def test_a_late_second_interrupt_stops_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two Ctrl-C far apart are two stops."""
     monkeypatch.setattr(module, "SECOND_PRESS_SECONDS", 0.01)

@@ -115,7 +115,7 @@ def pieces(text: str, generator: random.Random) -> list[str]:
     return chunks
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(DOCUMENTS, st.sampled_from((8, 20, 40)), st.randoms(use_true_random=False))
 def test_scrollback_is_the_document(text: str, columns: int, generator: random.Random) -> None:
     """Any text, cut anywhere: the same rows as when it comes at once, and no escape of its own."""

@@ -67,6 +67,31 @@ def test_table() -> None:
     assert stream.getvalue() == "a          1\nlong name  2\n"
 
 
+def _table(rows: dict[str, str], width: int) -> list[str]:
+    stream = Recording(terminal=True)
+    Notes(console(stream, width=width)).table(rows)
+    return [line.rstrip() for line in stream.getvalue().splitlines()]
+
+
+def test_table_on_a_terminal() -> None:
+    """A long value stays in its column; in a narrow window, below its name."""
+    rows = {"/a [N]": "does one thing, and then another one", "/b": "", "/c": "谢谢"}
+    assert _table(rows, 34) == [
+        "/a [N]  does one thing, and then",
+        "        another one",
+        "/b",
+        "/c      谢谢",
+    ]
+    assert _table(rows, 20) == [
+        "/a [N]",
+        "    does one thing,",
+        "    and then another",
+        "    one",
+        "/b",
+        "/c      谢谢",
+    ]
+
+
 def test_passing_line() -> None:
     """On a terminal a passing line is erased, also when the work fails; a pipe never sees it."""
     stream = Recording(terminal=True)

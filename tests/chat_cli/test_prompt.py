@@ -16,6 +16,7 @@ from radixchat.chat_cli.prompt import Prompt, PromptInterrupted
 from radixchat.tests.chat_cli.consoles import Recording, notes
 
 PASTE = "\x1b[200~{}\x1b[201~"
+HUGE = "line\n" * 30
 
 
 def read(keys: str, path: Path, *, draft: str = "", dumb: bool = False) -> str:
@@ -45,12 +46,74 @@ def _prompt(pipe: PipeInput, path: Path, *, dumb: bool = False) -> Prompt:
         ("ab\x7fc\r", "ac"),
         ("Größe 漢字 👩‍👩‍👧\r", "Größe 漢字 👩‍👩‍👧"),
         ("\r", ""),
+        ("a👩‍👩‍👧\x7fb\r", "ab"),
+        ("ae\u0301\x1b[D\x1b[Db\x1b[3~\r", "be\u0301"),
+        (PASTE.format(HUGE) + "\x7fx\r", "x"),
+        (PASTE.format(HUGE) + "\x1b[Dx\r", "x" + HUGE),
+        ("\ta /sta\t\r", "a /sta"),
+        ("/sta\t\r", "/stats "),
+        ("/stats\x1b[D\t\r", "/stats"),
         (PASTE.format("x" * 4_500) + "\r", "x" * 4_500),
     ],
 )
 def test_keys(tmp_path: Path, keys: str, entry: str) -> None:
     """Enter sends; Alt-Enter, backslash-Enter and a paste make lines; Ctrl-C clears."""
     assert read(keys, tmp_path) == entry
+
+
+@pytest.mark.parametrize(
+    ("keys", "entry"),
+    [
+        ("a\rb\x1b\r", "a\nb"),
+        ("a\\\rb\x1b\r", "a\\\nb"),
+        ("/multi\r", "/multi"),
+        ("/bogus\r\x1b\r", "/bogus\n"),
+    ],
+)
+def test_keys_of_many_lines(tmp_path: Path, keys: str, entry: str) -> None:
+    """Enter begins a line, but sends a command; Alt-Enter sends."""
+
+    async def read_lines(pipe: PipeInput) -> str:
+        prompt = _prompt(pipe, tmp_path)
+        prompt.multiline = True
+        pipe.send_text(keys)
+        return await asyncio.wait_for(prompt.read("multi> ", ""), 5)
+
+    with create_pipe_input() as pipe:
+        assert asyncio.run(read_lines(pipe)) == entry
+
+
+def test_a_question(tmp_path: Path) -> None:
+    """The first key that is an answer is one; what follows, and what was before, is kept."""
+
+    async def ask(pipe: PipeInput) -> tuple[str | None, str]:
+        prompt = _prompt(pipe, tmp_path)
+        pipe.send_text("before")
+        asking = asyncio.ensure_future(prompt.choose("which?", "123"))
+        await asyncio.sleep(0)  # it has looked at what was typed before
+        pipe.send_text("x2 and after\r")
+        chosen = await asyncio.wait_for(asking, 5)
+        assert prompt.has_keys
+        return chosen, await asyncio.wait_for(prompt.read("> ", ""), 5)
+
+    with create_pipe_input() as pipe:
+        assert asyncio.run(ask(pipe)) == ("2", "before and after")
+
+
+def test_a_signal_ends_a_question(tmp_path: Path) -> None:
+    """SIGTERM while a key is asked for: there is no answer, and the exit code is known."""
+
+    async def terminated(pipe: PipeInput, interrupts: Interrupts) -> str | None:
+        screen = Recording(terminal=True)
+        prompt = Prompt(screen, None, notes()[0], interrupts, dumb=False, keys=pipe)
+        asking = asyncio.ensure_future(prompt.choose("which?", "12"))
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return await asyncio.wait_for(asking, 5)
+
+    with create_pipe_input() as pipe, Interrupts(interrupt_leaves=False) as interrupts:
+        assert asyncio.run(terminated(pipe, interrupts)) is None
+        assert interrupts.leaving == 143
 
 
 def test_ctrl_c_at_an_empty_line(tmp_path: Path) -> None:

@@ -42,6 +42,15 @@ def test_pipe() -> None:
     assert written(Recording()) == "# T\n␛]52;c;eA==␇ab\ufffd2J &amp;\n\n"
 
 
+def test_reasoning_on_a_pipe() -> None:
+    """A pipe gets the reasoning like the rest, as text."""
+    stream = Recording()
+    answer = begin(stream)
+    answer.feed("<think>hm</think>\n\nYes")
+    answer.close()
+    assert stream.getvalue() == "<think>hm</think>\n\nYes\n"
+
+
 def test_raw() -> None:
     """Asked for, a pipe gets exactly the model's text; a terminal never gets its escapes."""
     for terminal in (False, True):

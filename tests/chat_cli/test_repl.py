@@ -87,7 +87,7 @@ def test_an_answer_of_a_form_is_shown_as_it_is(model: Path) -> None:
 
 
 def test_stopping_and_continuing(model: Path) -> None:
-    """Ctrl-C stops the answer and forgets the keys before it; a second Ctrl-C leaves."""
+    """Ctrl-C and Esc stop the answer, and only Esc keeps the keys before it; two Ctrl-C leave."""
     with ChatTerminal("chat", *LONG, command=ENDLESSLY) as chat:
         chat.wait_for(r"^> ?\Z")
         chat.enter("first")
@@ -99,15 +99,22 @@ def test_stopping_and_continuing(model: Path) -> None:
         chat.wait_for(r"> second\n(?s:.)*\S\S\S")
         assert "blind" not in chat.text
         assert "lines" not in chat.text
-        chat.type("\x03")
+        chat.type("kept\x1b")
         chat.wait_for("stopped by you", times=2)
+        chat.wait_for(r"^> kept\Z")
+        chat.type("\x03\x03")
+        chat.wait_for("/exit leaves, /help lists the commands", times=2)
+        chat.enter("third")
+        chat.wait_for(r"> third\n(?s:.)*\S\S\S")
+        chat.type("\x03")
+        chat.wait_for("stopped by you", times=3)
         chat.type("\x03")
         assert chat.exit_code() == 130
         command = re.search(r"`radixchat (chat --session conv_\w+)` goes on here\Z", chat.text)
         assert command is not None
     with ChatTerminal(*command[1].split(), *BRIEF, columns=200) as chat:
         chat.wait_for(r"^> ?\Z")
-        assert "2 turns" in chat.text
+        assert "3 turns" in chat.text
         chat.type("\x04")
         assert chat.exit_code() == 0
         assert "Traceback" not in chat.text
@@ -214,6 +221,9 @@ def test_dumb_terminal(model: Path) -> None:
         chat.wait_for(r"^> ?\Z")
         chat.enter("hello")
         chat.answered(1)
+        chat.enter("/clear")
+        chat.wait_for("error: this terminal cannot be cleared")
+        chat.wait_for(r"^> ?\Z")
         chat.enter("/exit")
         assert chat.exit_code() == 0
         assert "\x1b" not in chat.raw
@@ -236,26 +246,6 @@ def test_narrow_window_resized(model: Path) -> None:
         chat.type("\x04")
         assert chat.exit_code() == 0
         assert chat.text.count("> first") == 1
-
-
-@pytest.mark.slow
-def test_a_megabyte_pasted(chat: ChatTerminal) -> None:
-    """It is one message; it is refused with both numbers, and given back."""
-    line = "x" * 79 + "\r"
-    chat.type("\x1b[200~")
-    for _ in range(125):
-        chat.type(line * 100)
-    chat.type("\x1b[201~END")
-    chat.wait_for(r"END\Z", seconds=60)
-    chat.enter("")
-    chat.wait_for(
-        r"error: the prompt has at least \d{6} tokens, but the context admits", seconds=60
-    )
-    chat.wait_for(r"END\Z", seconds=60)
-    chat.type("\x03")
-    chat.wait_for(r"^> ?\Z")
-    chat.enter("/exit")
-    assert chat.exit_code() == 0
 
 
 @pytest.mark.slow
@@ -320,8 +310,7 @@ def test_no_color(model: Path) -> None:
         chat.wait_for("no command")
         chat.type("\x03\x04")
         assert chat.exit_code() == 0
-        assert "\x1b[3" not in chat.raw
-        assert ";3" not in chat.raw
+        assert not re.search(r"\x1b\[(\d+;)*[349]\d[;m]", chat.raw)
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -27,7 +26,7 @@ from radixchat.server.protocol import (
 )
 from radixchat.server.serve import drain
 from radixchat.server.serve_settings import ServeSettings
-from radixchat.tests.server.server_process import ServerProcess, serving
+from radixchat.tests.server.server_process import ServerProcess, free_port, serving
 from radixchat.tests.server.sockets import Server, open_server
 from radixchat.tests.slow_steps import slow_command, slowed
 
@@ -38,20 +37,14 @@ SAMPLED = ResponseOptions(temperature=1.5, seed=3, max_output_tokens=250, specul
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server in this process that leaves says to come back in a moment, not in seconds."""
-    monkeypatch.setattr(socket_hello, "RETRY_AFTER_MS", 50)
-    monkeypatch.setattr(gate, "RETRY_AFTER_MS", 50)
+    monkeypatch.setattr(socket_hello, "RECONNECT_AFTER_MS", 50)
+    monkeypatch.setattr(gate, "RECONNECT_AFTER_MS", 50)
     monkeypatch.setattr(host, "DRAINING_RETRY_MS", 50)
 
 
 @pytest.fixture
 def local(tiny_model: Path, tmp_path: Path) -> LocalSettings:
     return LocalSettings(model=str(tiny_model), database=tmp_path / "chat.db")
-
-
-def free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return int(listening.getsockname()[1])
 
 
 class Reader:

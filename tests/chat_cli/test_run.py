@@ -166,3 +166,23 @@ def test_closed_streams(tiny_model: Path, closed: str) -> None:
     )
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_memory_that_is_short(tiny_model: Path, tmp_path: Path) -> None:
+    """A pool for which the process gets no memory exits with 69, and says what would do."""
+    import shlex
+
+    pool = 5 * 10**9 // 512  # bytes, to those of a token: more than the process may have
+    flags = ["-m", str(tiny_model), "--pool-tokens", str(pool), "--db", str(tmp_path / "s.db")]
+    command = shlex.join([*COMMAND, "chat", *flags, "why"])
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"ulimit -v 4000000; exec {command}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (69, "")
+    assert done.stderr.startswith("error: there is not enough memory for ")
+    assert "--pool-tokens" in done.stderr

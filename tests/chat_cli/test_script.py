@@ -153,7 +153,7 @@ def test_stats_and_help(tiny_model: Path, database: Path) -> None:
     """/stats and /help are on standard error, also with --json."""
     run = run_script(tiny_settings(tiny_model, database), "/help", "one", "/stats")
     assert len(run.turns) == 1
-    assert "/edit [N]" in run.stderr
+    assert "/edit [N [TEXT]]" in run.stderr
     assert "cached tokens" in run.stderr
 
 

@@ -145,7 +145,8 @@ def test_names(database: Path) -> None:
     for name in ("Ham", "ham", "H"):
         assert "Longer." in sessions(database, "show", name).stdout
     (fork,) = sessions(database, "fork", "Ham", "--name", "Hammer").stdout.split()
-    assert json.loads(sessions(database, "show", "Ham", "--json").stdout)["id"] == ham
+    for name in ("Ham", "ham"):
+        assert json.loads(sessions(database, "show", name, "--json").stdout)["id"] == ham
     ambiguous = sessions(database, "show", "h")
     assert (ambiguous.exit_code, ambiguous.stdout) == (1, "")
     assert f'"Ham" ({ham[:17]}, 1 turn)' in ambiguous.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def test_what_is_wrong_changes_nothing(settings: ChatSettings) -> None:
         "temperature  0  (changed; default: 0.2)",
     ]
     assert run.code == 1
+
+
+def test_logprobs_want_objects_to_be_in(settings: ChatSettings) -> None:
+    """Where none are printed they would be computed and never seen: refused, as the flag is."""
+    lines = ("/set logprobs 3", "/set logprobs default", "/set logprobs")
+    run = run_script(replace(settings, json=False, ids=False), *lines)
+    assert run.stderr.splitlines() == [
+        "error: logprobs adds to the objects of --json, and here are none",
+        "logprobs  none",
+        "logprobs  none",
+    ]
+    assert run_script(settings, lines[0]).code == 0
 
 
 def test_the_model_is_shown(settings: ChatSettings) -> None:

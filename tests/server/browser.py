@@ -23,7 +23,7 @@ from radixchat.server.serve_settings import ServeSettings  # noqa: E402
 from radixchat.tests.server.sockets import Server, open_server  # noqa: E402
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE_MS = 20_000.0
+PATIENCE_MS = 60_000.0
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -56,7 +56,7 @@ async def open_page(
             faults.append(f"request to {address}")
 
     async with async_playwright() as driver:
-        browser = await driver.chromium.launch(executable_path=chromium())
+        browser = await driver.chromium.launch(executable_path=chromium(), timeout=PATIENCE_MS * 2)
         context = await browser.new_context(**options)
         page = await context.new_page()
         page.set_default_timeout(PATIENCE_MS)
@@ -69,7 +69,7 @@ async def open_page(
             yield page
         finally:
             await browser.close()
-    assert faults == []
+    assert not faults, faults
 
 
 def site_of(server: Server) -> str:

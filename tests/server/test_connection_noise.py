@@ -91,7 +91,7 @@ async def all_noise(site: Site, seconds: float, seed: int) -> None:
             sent, await asyncio.gather(*(one(port, data) for data in sent)), strict=True
         ):
             assert not answer.startswith(b"HTTP/1.1 500"), data
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while site.edge.rates.num_sockets or site.edge.num_answers:  # noqa: ASYNC110 - none tells
             await asyncio.sleep(0.01)
     assert (await site.http.get("/readyz")).status_code == 200

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from radixchat.server.heading import MAX_LETTERS, heading
+from radixchat.engine.errors import InvalidRequest
+from radixchat.server.heading import MAX_LETTERS, MAX_TITLE, check_title, heading
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,11 @@ def test_a_long_opening_is_cut() -> None:
     assert len(heading("", "x" * 200)) == MAX_LETTERS
     assert heading("", "x" * MAX_LETTERS) == "x" * MAX_LETTERS
     assert heading("x" * 200, "") == "x" * 200
+
+
+def test_titles_have_an_end() -> None:
+    """A title may be long; what is longer, or no valid Unicode, is refused."""
+    assert check_title("x" * MAX_TITLE) == "x" * MAX_TITLE
+    for title in ("x" * (MAX_TITLE + 1), "\ud800"):
+        with pytest.raises(InvalidRequest, match="the title"):
+            check_title(title)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from radixchat.engine.errors import ConfigError
-from radixchat.server.local import LocalSettings, load_model
+from radixchat.engine.errors import ConfigError, ModelLoadError
+from radixchat.server.local import LocalSettings, inspect_model, load_model
 from radixchat.server.model_name import public_name
+from radixchat.tests.tiny_model import tiny_model_directory
 
 SECRET = b"s" * 16
 
@@ -55,3 +56,14 @@ def test_clients_are_not_told_where_a_model_lies(
     assert public_name(".") == "tiny"
     assert public_name("smollm2-135m") == "smollm2-135m"
     assert public_name("org/name:file.gguf") == "org/name:file.gguf"
+
+
+def test_a_model_is_looked_at_without_being_loaded(tmp_path: Path) -> None:
+    """Whole: nothing is said. Damaged, or a setting that cannot be: the same as loading says."""
+    model = tiny_model_directory(tmp_path / "tiny")
+    inspect_model(LocalSettings(str(model)))
+    with pytest.raises(ConfigError, match="pool_tokens"):
+        inspect_model(LocalSettings(str(model), pool_tokens=1))
+    (model / "tokenizer.json").write_text("{")
+    with pytest.raises(ModelLoadError, match="tokenizer"):
+        inspect_model(LocalSettings(str(model)))

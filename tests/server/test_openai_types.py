@@ -25,7 +25,7 @@ def complaints(frames: list[dict[str, Any]]) -> list[dict[str, str]]:
         input=json.dumps(frames),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=True,
     )
     told = json.loads(ran.stdout)

@@ -118,3 +118,18 @@ def test_a_killed_process_leaves_its_siblings_in_the_tree(settings: LocalSetting
         tree = store.tree(conversation, principal="local")
         assert [m.text for m in tree if begun.id in m.responses] == ["Hel"]
         assert store.verify() == []
+
+
+def test_a_sibling_that_never_began_goes_too(settings: LocalSettings) -> None:
+    """Its process was killed between the two: the conversation made for it holds the question."""
+    assert settings.database is not None
+    with Store(settings.database) as store:
+        conversation = store.create_conversation(principal="local")
+        say(store, conversation, "Hello")
+        question = load(store, conversation).messages[-2].id
+        store.create_conversation(
+            principal="local", tip=question, listed=False, sibling_of=conversation
+        )
+        store.delete_conversation(conversation, principal="local")
+        with store._file.reading() as db:
+            assert db.table("conversation").count == db.table("message").count == 0

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from radixchat.tests.server.server_process import PATIENCE_S, serving
+from radixchat.tests.server.server_process import PATIENCE_S, free_port, serving
 from radixchat.tests.tiny_model import endless_model_directory
 
 SCRIPT = Path(__file__).with_name("openai_reconnect_script.py")
-
-
-def free_port() -> int:
-    """A port that nobody listens at, just now."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port: int = bound.getsockname()[1]
-        return port
 
 
 @pytest.mark.slow
