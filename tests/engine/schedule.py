@@ -34,6 +34,21 @@ MAX_ANSWER = 14
 
 
 @dataclass(frozen=True, slots=True)
+class Below:
+    """What is below the pool. host_pages: of memory, at least one.
+
+    store: None, or how likely each trouble with it is, at every call. kept: whether it has pages
+    of the prompts when the schedule begins. gate, write_policy: as in EngineConfig.
+    """
+
+    host_pages: int = 16
+    store: float | None = None
+    kept: bool = False
+    gate: str = "always"
+    write_policy: str = "write_through_selective"
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the engine is made with; as in EngineConfig."""
 
@@ -86,10 +101,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Settings and asks; asks of one step are submitted in their order."""
+    """Settings and asks; asks of one step are submitted in their order. below: tiers, if any."""
 
     settings: Settings = field(default_factory=Settings)
     asks: tuple[Ask, ...] = ()
+    below: Below | None = None
 
 
 def make_schedule(seed: int) -> Schedule:
@@ -106,6 +122,25 @@ def make_schedule(seed: int) -> Schedule:
         prompt, turn = rng.randrange(NUM_PROMPTS), rng.randrange(NUM_TURNS)
         asks += [_ask(rng, 3, prompt, turn) for _ in range(rng.randrange(2, 5))]
     return Schedule(settings, tuple(sorted(asks, key=lambda ask: ask.step)))
+
+
+def with_tiers(seed: int) -> Schedule:
+    """The same as `make_schedule`, in a smaller pool, with something below it."""
+    schedule, rng = make_schedule(seed), random.Random(f"tiers {seed}")
+    below = Below(
+        host_pages=rng.choice((1, 2, 8, 64)),
+        store=rng.choice((None, 0.0, 0.1, 0.5)),
+        kept=rng.random() < 0.5,
+        gate=rng.choice(("always", "always", "measured", "never")),
+        write_policy=rng.choice(("write_back", "write_through_selective")),
+    )
+    settings = replace(
+        schedule.settings,
+        prefix_cache=True,
+        page_size=rng.choice((1, 2, 4, 8)),
+        pool_tokens=rng.choice((80, 96, 128)),
+    )
+    return Schedule(settings, schedule.asks, below)
 
 
 def make_soak(seed: int, num_asks: int) -> Schedule:

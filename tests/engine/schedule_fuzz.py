@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
 
 from radixchat.engine.answer_text import AnswerText
-from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.errors import (
     ConfigError,
@@ -31,6 +31,7 @@ from radixchat.radix.cache import PrefixCache
 from radixchat.tests.engine.schedule import SAMPLINGS, Ask, Schedule, make_schedule
 from radixchat.tests.engine.schedule_shrinking import shrink
 from radixchat.tests.engine.solo_answers import Solo, SoloAnswers
+from radixchat.tests.engine.tiers_below import TiersBelow
 
 TENANTS = (b"", b"one", b"two")
 MAX_STEPS = 2_000
@@ -69,8 +70,13 @@ class ScheduleRun:
         self._schedule = schedule
         self._solos = solos
         self._step = 0
-        config = EngineConfig(threads=1, **asdict(schedule.settings))
-        self.engine = engine_class(solos.checkpoint, config, clock=lambda: float(self._step))
+        self._below = TiersBelow(solos, schedule)
+        self.engine = engine_class(
+            solos.checkpoint,
+            self._below.config,
+            clock=lambda: float(self._step),
+            make_store=self._below.make_store,
+        )
         self._watched: list[Watched] = []
         self.seen: Counter[str] = Counter()
 
@@ -85,12 +91,15 @@ class ScheduleRun:
                 self._submit(asks.pop(0))
             self._cancel()
             idle = 0 if self._advance() else idle + 1
+            if idle:
+                self._below.wait(self.engine)  # for what is being read: that takes no step
             assert idle < 2, f"no progress: {self.engine.waits()}"
             self._step += 1
         for watched in self._watched:
             self._check_end(watched)
         self._check_statistics()
         self._check_tree()
+        self.seen += self._below.end(self.engine)
         self.seen["runs"] += 1
         return self.seen
 
@@ -174,6 +183,7 @@ class ScheduleRun:
         """One step, and what must hold after it; whether anything happened."""
         had_work = self.engine.has_work
         waiting = [watched for watched in self._watched if watched.waits]
+        loading = {watched.number for watched in waiting if self._is_loading(watched)}
         before = self._progress()
         drafted = self.engine.scheduler.stats.draft_tokens
         events = self.engine.step()
@@ -182,7 +192,9 @@ class ScheduleRun:
         for event in events:
             self._take(self._watched[event.request_id], event)
         self.engine.cache.check()
-        self._check_order(waiting)
+        if self.engine.tiers is not None:
+            self.engine.tiers.host.check()
+        self._check_order([watched for watched in waiting if watched.number not in loading])
         assert self.engine.scheduler.num_running <= self._schedule.settings.max_running
         for watched in self._watched:
             if watched.last is None:
@@ -192,6 +204,11 @@ class ScheduleRun:
                 assert request.tokens[request.num_prompt :] == watched.tokens
                 assert 0 <= request.num_computed < len(request.tokens)
         return bool(events) or not had_work or before != self._progress()
+
+    def _is_loading(self, watched: Watched) -> bool:
+        """Whether it waits for pages from below, as others do not."""
+        tiers = self.engine.tiers
+        return tiers is not None and tiers.is_loading(watched.request)
 
     def _progress(self) -> tuple[int, int]:
         stats = self.engine.scheduler.stats
@@ -266,7 +283,9 @@ class ScheduleRun:
         usage = last.usage
         assert usage is not None
         assert usage.input_tokens == watched.request.num_prompt
-        assert usage.cached_tokens + usage.computed_tokens == usage.input_tokens
+        found = usage.device_tokens, usage.host_tokens, usage.disk_tokens, usage.store_tokens
+        assert min(found) >= 0
+        assert sum(found) + usage.computed_tokens == usage.input_tokens
         assert 0 <= usage.cached_tokens < usage.input_tokens
         assert usage.output_tokens == len(watched.tokens)
         most = usage.input_tokens + max(0, usage.output_tokens - 1)
@@ -329,9 +348,11 @@ def _lookup(ask: Ask, prompt: tuple[int, ...], plain: list[int]) -> PromptLookup
     return PromptLookup([[*prompt, *plain]] if ask.branch else ())
 
 
-def play(seed: int, solos: SoloAnswers) -> Counter[str]:
+def play(
+    seed: int, solos: SoloAnswers, make: Callable[[int], Schedule] = make_schedule
+) -> Counter[str]:
     """Run the schedule of a seed; if it fails, say the smallest that fails so, to repeat it."""
-    schedule = make_schedule(seed)
+    schedule = make(seed)
     try:
         return ScheduleRun(schedule, solos).run()
     except Exception as failure:

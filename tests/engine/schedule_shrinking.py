@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from radixchat.tests.engine.schedule import Ask, Schedule, Settings
+from radixchat.tests.engine.schedule import Ask, Below, Schedule, Settings
 
-_PLAIN_ASK, _PLAIN_SETTINGS = Ask(), Settings()
+_PLAIN_ASK, _PLAIN_SETTINGS, _PLAIN_BELOW = Ask(), Settings(), Below()
 
 
 def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], tries: int = 600) -> Schedule:
@@ -38,6 +38,12 @@ def _smaller(schedule: Schedule) -> Iterator[Schedule]:
         value = getattr(_PLAIN_SETTINGS, field.name)
         if value != getattr(schedule.settings, field.name):
             yield replace(schedule, settings=replace(schedule.settings, **{field.name: value}))
+    if schedule.below is not None:
+        yield replace(schedule, below=None)
+        for field in fields(Below):
+            value = getattr(_PLAIN_BELOW, field.name)
+            if value != getattr(schedule.below, field.name):
+                yield replace(schedule, below=replace(schedule.below, **{field.name: value}))
 
 
 def _plainer(ask: Ask) -> Iterator[Ask]:

@@ -14,10 +14,11 @@ from radixchat.engine.grammar import Grammar, GrammarCompiler
 from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.request import FinishReason, Request, TokenEvent
 from radixchat.engine.sampling_params import SamplingParams
+from radixchat.engine.tiers.memory_store import MemoryStore
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.driver import make_engine
-from radixchat.tests.engine.schedule import GRAMMARS, MAX_ANSWER, NUM_PROMPTS
+from radixchat.tests.engine.schedule import GRAMMARS, MAX_ANSWER, NUM_PROMPTS, NUM_TURNS
 
 ANSWER_IN_HISTORY = 7  # tokens of an answer that the next turn's prompt holds
 
@@ -61,6 +62,7 @@ class SoloAnswers:
         self._grammars = GrammarCompiler(tokenizer, checkpoint.config.vocab_size)
         self._answers: dict[_Question, Answer] = {}
         self._prompts: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._kept: dict[int, dict[bytes, tuple[bytes, bytes]]] = {}
 
     def close(self) -> None:
         """End the workers of the grammars."""
@@ -121,6 +123,31 @@ class SoloAnswers:
         """The same of a request with one of GRAMMARS."""
         prompt = tuple(request.tokens[: request.num_prompt])
         return self.answer(prompt, request.sampling, request.stop_ids, grammar)
+
+    def kept_pages(self, page_size: int) -> dict[bytes, tuple[bytes, bytes]]:
+        """What an engine has in its store that has answered every prompt, of one tenant."""
+        if page_size not in self._kept:
+            stores: list[MemoryStore] = []
+
+            def make(_: object, page_bytes: int) -> MemoryStore:
+                stores.append(MemoryStore(page_bytes))
+                return stores[0]
+
+            engine = make_engine(
+                self.checkpoint,
+                page_size=page_size,
+                pool_tokens=4096,
+                host_cache_bytes=1 << 20,
+                make_store=make,
+            )
+            for number in range(NUM_PROMPTS):
+                tokens = self.prompt(number, NUM_TURNS - 1)
+                engine.submit(Request(number, list(tokens), SamplingParams(max_tokens=1)))
+            while engine.has_work:
+                engine.step()
+            engine.close(30)
+            self._kept[page_size] = stores[0].pages
+        return self._kept[page_size]
 
     def solo(
         self, request: Request, stop: str | None, grammar: int | None, max_tokens: int

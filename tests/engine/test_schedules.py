@@ -8,16 +8,27 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
 from radixchat.engine.request import FinishReason
-from radixchat.tests.engine.schedule import Ask, Schedule, Settings, make_schedule, make_soak
+from radixchat.engine.tiers import open_tiers, page_reader, tiers
+from radixchat.tests.engine.schedule import (
+    Ask,
+    Below,
+    Schedule,
+    Settings,
+    make_schedule,
+    make_soak,
+    with_tiers,
+)
 from radixchat.tests.engine.schedule_fuzz import ScheduleRun, play
 from radixchat.tests.engine.schedule_shrinking import shrink
 from radixchat.tests.engine.solo_answers import SoloAnswers
 
 FAST, ALL, PARTS = 32, 5_000, 10
+ALL_TIERED = 2_000
 
 # What a run of many schedules must have met, for its silence to mean anything.
 MET = (
@@ -46,6 +57,36 @@ def test_all_schedules(solos: SoloAnswers, part: int) -> None:
     assert [what for what in MET if not seen[what]] == []
 
 
+TIERED = {"host", "disk"}
+
+
+@pytest.fixture
+def short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The schedules' prompts are shorter than what is worth a read, and their memory is smaller."""
+    for module in (page_reader, tiers):
+        monkeypatch.setattr(module, "MIN_USEFUL_TOKENS", 4)
+    monkeypatch.setattr(open_tiers, "MAX_STAGING_BYTES", 1)
+
+
+def test_some_schedules_with_tiers(solos: SoloAnswers, short_pieces: None) -> None:
+    """The same promises with host memory and a store on which nobody can rely."""
+    seen: Counter[str] = Counter()
+    for seed in range(FAST):
+        seen += play(seed, solos, with_tiers)
+    assert [what for what in TIERED if not seen[what]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many_schedules_with_tiers(solos: SoloAnswers, short_pieces: None, part: int) -> None:
+    """2,000 of them."""
+    seen: Counter[str] = Counter()
+    for seed in range(part, ALL_TIERED, PARTS):
+        seen += play(seed, solos, with_tiers)
+    assert seen["runs"] == ALL_TIERED // PARTS
+    assert [what for what in (*MET, *TIERED) if not seen[what]] == []
+
+
 @pytest.mark.slow
 def test_soak(solos: SoloAnswers) -> None:
     """Two thousand requests in one engine leave as much behind as one: nothing.
@@ -61,10 +102,10 @@ def test_soak(solos: SoloAnswers) -> None:
 
 def test_schedule_is_a_value() -> None:
     """The same seed gives the same one, and what it prints is the Python that makes it."""
-    names = {"Schedule": Schedule, "Settings": Settings, "Ask": Ask}
-    for seed in range(50):
-        schedule = make_schedule(seed)
-        assert schedule == make_schedule(seed)
+    names = {"Schedule": Schedule, "Settings": Settings, "Ask": Ask, "Below": Below}
+    for seed, make in product(range(50), (make_schedule, with_tiers)):
+        schedule = make(seed)
+        assert schedule == make(seed)
         assert eval(repr(schedule), names) == schedule
 
 
