@@ -112,9 +112,9 @@ class DiskSpace:
         size = self._slots * self._layout.slot_bytes
         if self._taken(db) + size > self._budget:
             return False
-        if bytes_on_disk(self._folder) + size > self._quota:
+        if not self._has_room(size):
             self.remove_orphans(db)
-            if bytes_on_disk(self._folder) + size > self._quota:
+            if not self._has_room(size):
                 return False
         name = secrets.token_hex(8)
         path = segment_path(self._folder, self._layout.name, name)
@@ -129,6 +129,11 @@ class DiskSpace:
             [(cursor.lastrowid, slot, fingerprint) for slot in range(self._slots)],
         )
         return True
+
+    def _has_room(self, size: int) -> bool:
+        """Whether the disk says so too, where files may be that no row names."""
+        files = sum(path.stat().st_size for path in slot_files(self._folder))
+        return files + size <= self._budget and bytes_on_disk(self._folder) + size <= self._quota
 
     def _taken(self, db: sqlite3.Connection) -> int:
         return sum(s.slots * slot_bytes(s.stored_bytes) for s in segments(db))
