@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from radixchat.engine.config import EnginePlan
+from radixchat.engine.tiers.disk_store import DiskStore
+from radixchat.engine.tiers.page_store import PageStore
 from radixchat.engine.weights import Checkpoint, load_checkpoint
 from radixchat.tests.engine.driver import prompt
 from radixchat.tests.engine.exactness import LOGITS, Subject
 from radixchat.tests.engine.exactness_arms import (
+    after_a_restart,
     alone,
     built_by_decoding,
     cut_and_decoded,
@@ -44,6 +48,27 @@ def test_the_cache_and_the_batch_are_invisible_to_the_bit(
     every_arm(subject, prompt)
     assert subject.ledger.differing == []
     assert subject.ledger.compared > 10_000
+
+
+@pytest.mark.parametrize("key", [None, bytes(range(32))], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("settings", ARITHMETICS, ids=str)
+def test_the_disk_is_invisible_to_the_bit(
+    checkpoints: dict[str, Checkpoint], settings: dict[str, Any], key: bytes | None, tmp_path: Path
+) -> None:
+    """C1, after a restart: pages of real files, gone on with in their middle and at their ends."""
+    subject = Subject(checkpoints["auto"], settings)
+    folder = tmp_path / "kv"
+
+    def make_store(plan: EnginePlan, page_bytes: int) -> PageStore:
+        kind = {"arithmetic": plan.arithmetic}
+        return DiskStore(folder, kind, page_bytes, 512 << 20, key=key)
+
+    for length, seed in ((150, 3), (320, 5), (321, 6), (336, 7)):
+        tokens = prompt(length, seed)
+        subject.at_once(tokens)
+        after_a_restart(subject, tokens, make_store)
+    assert subject.ledger.differing == []
+    assert subject.ledger.compared > 2_000
 
 
 def test_weights_in_fp32_are_exact_too(checkpoints: dict[str, Checkpoint]) -> None:

@@ -1,4 +1,4 @@
-"""`UnsteadyStore`: a store on whose reads and writes nobody can rely, the same way for the same seed.
+"""`UnsteadyStore`: a store on which nobody can rely, in the same way for the same seed.
 
 Reads take a while, find nothing, or end early; writes are refused in part; pages get lost. What it
 does give back is what was put.
