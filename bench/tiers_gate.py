@@ -138,15 +138,13 @@ def _measure(
         )
         arms[name] = TierArm(checkpoint, asked, store), store
         store.delay_s = kind.delay_s
-    plain, turns = list[Turn](), dict[str, list[Turn]]((name, []) for name in kinds)
+    every = {"none": without} | {name: arm for name, (arm, _) in arms.items()}
+    turns = {name: list[Turn]() for name in every}
     for number, prompt in enumerate(prompts):
         # Who comes first may find the caches of the processor as another has left them.
-        names = [None, *kinds]
-        for name in names if number % 2 else reversed(names):
-            if name is None:
-                plain.append(without.answer(prompt, 2))
-            else:
-                turns[name].append(arms[name][0].answer(prompt, 2))
+        for name in every if number % 2 else reversed(every):
+            turns[name].append(every[name].answer(prompt, 2))
+    plain = turns.pop("none")
     for arm, _ in arms.values():
         arm.engine.close(0)
     answers = [turn.tokens for turn in plain]

@@ -1,4 +1,4 @@
-"""A process whose children answer over a disk tier until they are killed: for `test_engine_kill.py`.
+"""A process whose children answer over a disk tier until they are killed.
 
 A line of input, `seed calls`, starts a child. It says `answer NUMBER DISK TOKEN TOKEN …` for each
 prompt; with calls > 0 it kills itself at so many-th writes or flushes of a file, in the middle of a
