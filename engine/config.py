@@ -150,12 +150,7 @@ class EngineConfig:
                 f"pool_tokens is {pool_tokens}, less than one page of {page_size} tokens; "
                 f"set at least {page_size}"
             )
-        for token in itertools.chain.from_iterable(self.public_prefixes):
-            if not 0 <= token < model.vocab_size:
-                raise ConfigError(
-                    f"public_prefixes has the token id {token}; the model's are 0 to "
-                    f"{model.vocab_size - 1}"
-                )
+        self._check_prefixes(model)
         needed = pool_tokens * per_token
         if needed > memory:
             raise ConfigError(
@@ -193,6 +188,14 @@ class EngineConfig:
             write_policy=self.write_policy,
             tier_gate=self.tier_gate,
         )
+
+    def _check_prefixes(self, model: ModelConfig) -> None:
+        for token in itertools.chain.from_iterable(self.public_prefixes):
+            if not 0 <= token < model.vocab_size:
+                raise ConfigError(
+                    f"public_prefixes has the token id {token}; the model's are 0 to "
+                    f"{model.vocab_size - 1}"
+                )
 
     def _exact(self, model: ModelConfig, arithmetic: Arithmetic) -> bool:
         """Never with products of torch's own, whose bits depend on how many rows they have."""

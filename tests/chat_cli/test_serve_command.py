@@ -87,7 +87,7 @@ def test_the_engine_s_flags_are_chat_s() -> None:
 def test_every_flag_has_its_variable() -> None:
     """The variable of a flag is RADIXCHAT_ and its long name; --check is for one time only."""
     options = [p for p in serve.params if isinstance(p, click.Option)]
-    assert len(options) == 32
+    assert len(options) == 36
     for option in options:
         if option.name != "check":
             assert option.envvar == f"RADIXCHAT_{flag_name(option).upper()}"
