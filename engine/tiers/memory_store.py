@@ -16,6 +16,7 @@ class MemoryStore:
 
     def __init__(self, page_bytes: int, delay_s: float = 0.0) -> None:
         self.page_bytes = page_bytes
+        self.problem: str | None = None
         self.delay_s = delay_s
         self.pages: dict[bytes, tuple[bytes, bytes]] = {}
 

@@ -20,9 +20,13 @@ class StoredPage:
 
 
 class PageStore(Protocol):
-    """Called from several threads at once. Nothing here raises: what cannot be had is a miss."""
+    """Called from several threads at once. Nothing here raises: what cannot be had is a miss.
+
+    problem: why nothing can be written or read any more; None while it can.
+    """
 
     page_bytes: int
+    problem: str | None
 
     def get(
         self,

@@ -61,7 +61,9 @@ class PageWriter:
         return not (self._batch or self._writes)
 
     def wants(self, digest: bytes) -> bool:
-        """Whether a page is neither in the store nor on its way there."""
+        """Whether a page is neither in the store nor on its way there, and could get there."""
+        if self._store.problem is not None:
+            return False
         return digest not in self._waiting and not self._marks.has(digest, self._tier)
 
     def put(self, digest: bytes, namespace: bytes, row: Row) -> None:

@@ -167,6 +167,13 @@ def test_pages_that_are_large_are_sent_before_there_is_a_batch(
     scene.writer.close()
 
 
+def test_a_store_that_has_turned_itself_off_wants_nothing(scene: Scene) -> None:
+    """So nobody copies a page for it."""
+    assert scene.writer.wants(name(1))
+    scene.store.problem = "the disk is full"
+    assert not scene.writer.wants(name(1))
+
+
 def test_closing_gives_up_what_waits(scene: Scene) -> None:
     """The write that runs ends first; waiting for a write ends when its time has come."""
     scene.store.may = False
