@@ -107,7 +107,8 @@ class ChatClient(Protocol):
     ) -> CacheReport:
         """What the next turn, `text`, would find in the cache; changes nothing.
 
-        turn: as if it took the place of that user turn, from 1. texts: with each segment's text.
+        turn: as if it took the place of that user turn, from 1; then no segment tells its message,
+        unless there are texts. texts: with each segment's text.
         """
 
     async def cache_tree(self, conversation: str | None = None) -> CacheTree:

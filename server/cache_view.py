@@ -51,10 +51,14 @@ class CacheView:
     ) -> CacheReport:
         """Of the prompt that `text` after the path would be; without text, of the path itself.
 
-        turn: of the prompt that ends with that turn instead, as `text`, or without that as it is.
-        texts: with each segment's text.
+        turn: of the prompt that ends with that turn instead, as `text`, or without that as it is;
+        then no segment tells its message, unless there are texts. texts: with each segment's text.
         """
         asked, prompt = await asyncio.to_thread(self._prompt, path, text, turn)
+        if turn is not None and not texts:
+            # Who wants to know what an edit costs asks once a turn: to find the borders of a long
+            # prompt that was rendered as a whole takes seconds.
+            asked = Conversation(path.id, ())
         namespace = self._namespace
         spans = await self._host.engine.ask(
             lambda engine: outlook(engine.cache, engine.tiers, prompt, namespace)

@@ -231,8 +231,8 @@ class ChatService(ConversationService):
     ) -> CacheReport:
         """What the next turn, `text`, would find in the cache; changes nothing.
 
-        turn: as if the text (without one, the turn's own) took the place of that user turn, from 1.
-        texts: with each segment's text.
+        turn: as if the text (without one, the turn's own) took the place of that user turn, from 1;
+        then no segment tells its message, unless there are texts. texts: with each segment's text.
         """
         path = Conversation("", ())
         if conversation is not None:
