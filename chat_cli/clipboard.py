@@ -49,8 +49,8 @@ class Clipboard:
     async def write(self, text: str) -> str:
         """Put `text` there; where that is, for people."""
         if self.at_desktop:
-            with contextlib.suppress(pyperclip.PyperclipException):
-                # It waits for a program of the desktop, which may hang.
+            # It waits for a program of the desktop, which may hang.
+            with contextlib.suppress(pyperclip.PyperclipException, TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(pyperclip.copy, text), _PATIENCE_S)
                 return "the clipboard"
         if self.terminal is None:
@@ -68,7 +68,7 @@ class Clipboard:
     async def read(self) -> str:
         """What is there."""
         if self.at_desktop:
-            with contextlib.suppress(pyperclip.PyperclipException):
+            with contextlib.suppress(pyperclip.PyperclipException, TimeoutError):
                 pasted = asyncio.to_thread(pyperclip.paste)
                 return str(await asyncio.wait_for(pasted, _PATIENCE_S))
         raise InvalidRequest(

@@ -75,7 +75,7 @@ def meant(name: str, views: Sequence[ConversationView]) -> list[ConversationView
 
 
 def named(name: str, views: Sequence[ConversationView]) -> ConversationView:
-    """The one that is meant. Raises InvalidRequest where there is none, or where there are several."""
+    """The one that is meant. Raises InvalidRequest where there is none, and where several are."""
     found = meant(name, views)
     if not found:
         raise InvalidRequest(

@@ -6,10 +6,10 @@ The conversation is kept in memory only. The engine is imported here.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from radixchat.chat_cli.checkup import Problem, Section
-from radixchat.chat_cli.doctor_engine import of_the_service
+from radixchat.chat_cli.model_loading import local_settings
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import RadixChatError, ResponseDone, ResponseOptions
 
@@ -36,7 +36,7 @@ def two_turns(settings: ChatSettings) -> Section:
         if ModelStore.default().find(settings.model) is None:
             help_ = f"radixchat models pull {settings.model}"
             return Section(title, {}, (Problem(f"{settings.model} is not here", help_),))
-        on_cpu = of_the_service(settings, None).engine_config().arithmetic().device == "cpu"
+        on_cpu = local_settings(settings).engine_config().arithmetic().device == "cpu"
         if on_cpu and compiled_folder() is None:
             problem = Problem("kernels are not compiled yet", "radixchat models pull does it")
             return Section(title, {}, (problem,))
@@ -64,7 +64,7 @@ async def _take(settings: ChatSettings) -> _TwoTurns:
     from radixchat.server.local import open_service
 
     ended = []
-    async with open_service(of_the_service(settings, None)) as service:
+    async with open_service(replace(local_settings(settings), database=None)) as service:
         conversation = await service.create_conversation()
         for words in _WORDS:
             async for event in service.send(conversation, words, _ANSWER):

@@ -5,19 +5,18 @@ Compiles nothing and fetches nothing. The engine is imported here, where it can 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from radixchat.chat_cli.checkup import Problem, Section, shown_bytes, shown_path
+from radixchat.chat_cli.model_loading import local_settings
 from radixchat.chat_cli.server_address import shown_url
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import ModelLoadError, RadixChatError
 
 if TYPE_CHECKING:
     from radixchat.engine.trial import Trial
-    from radixchat.server.local import LocalSettings
 
 _REPAIR = "pip install --force-reinstall radixchat"
 _DRIVER = Path("/proc/driver/nvidia/version")
@@ -79,7 +78,7 @@ def _planned(settings: ChatSettings) -> Iterator[tuple[str, str]]:
     from radixchat.engine.trial import plan_for
 
     path = ModelStore.default().find(settings.model)
-    config = of_the_service(settings, settings.database).engine_config()
+    config = local_settings(settings).engine_config()
     plan = plan_for(path, config)
     yield "plan", f"{plan.arithmetic}, {plan.threads} threads"
     if path is None:
@@ -88,14 +87,6 @@ def _planned(settings: ChatSettings) -> Iterator[tuple[str, str]]:
     size = shown_bytes(plan.pool_tokens * plan.kv_bytes_per_token)
     yield "pool", f"{plan.pool_tokens:,} tokens in pages of {plan.page_size}, {size} when full"
     yield "context", f"{plan.max_tokens:,} tokens"
-
-
-def of_the_service(settings: ChatSettings, database: Path | None) -> LocalSettings:
-    """A service as a chat's would be, with its conversations in another place."""
-    from radixchat.server.local import LocalSettings
-
-    names = {field.name for field in dataclasses.fields(LocalSettings)} - {"database"}
-    return LocalSettings(database=database, **{name: getattr(settings, name) for name in names})
 
 
 def _wrong(trial: Trial) -> Iterator[Problem]:

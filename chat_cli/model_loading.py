@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from radixchat.server.store_thread import StoreThread
 
 
+def local_settings(settings: ChatSettings) -> LocalSettings:
+    """What the service in this process is to be. Raises ImportError."""
+    from radixchat.server.local import LocalSettings
+
+    names = (field.name for field in dataclasses.fields(LocalSettings))
+    values: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    if not settings.log:
+        values["disk_cache_bytes"] = 0  # a process that is killed would leave it there
+    return LocalSettings(**values)
+
+
 def prepare(settings: ChatSettings, report: Callable[[str], None]) -> LocalSettings:
     """What only a machine's first run has to do, told line by line; what the service is to be.
 
@@ -30,11 +41,7 @@ def prepare(settings: ChatSettings, report: Callable[[str], None]) -> LocalSetti
         from radixchat.server import local
     except (ImportError, OSError) as error:
         raise ModelLoadError(f"what computes the model cannot be imported: {error}") from error
-    names = (field.name for field in dataclasses.fields(local.LocalSettings))
-    values: dict[str, Any] = {name: getattr(settings, name) for name in names}
-    if not settings.log:
-        values["disk_cache_bytes"] = 0  # a process that is killed would leave it there
-    of_the_service = local.LocalSettings(**values)
+    of_the_service = local_settings(settings)
     local.prepare(of_the_service, report)
     return of_the_service
 

@@ -124,7 +124,7 @@ def play(
     return asyncio.run(run())
 
 
-def texts(answers: tuple[ResponseDone, ...]) -> list[str]:
+def texts(answers: Sequence[ResponseDone]) -> list[str]:
     return [done.output_text for done in answers]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,23 @@ def test_a_terminal_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert terminal.getvalue() == ""
 
 
+@pytest.fixture
+def xclip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program of a desktop, which a test has to write."""
+    program = tmp_path / "xclip"
+    program.touch(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("DISPLAY", ":9")
+    return program
+
+
+def at_desktop(code: str) -> str:
+    """What a process prints that has not looked yet which program there is."""
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+
+
 DESKTOP = """
 import asyncio, sys
 from radixchat.chat_cli.clipboard import Clipboard
@@ -84,16 +102,36 @@ print(repr(asyncio.run(clipboard.read())))
 """
 
 
-def test_a_desktops_clipboard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_desktops_clipboard(tmp_path: Path, xclip: Path) -> None:
     """The desktop's own program has it, and gives it back."""
-    program = tmp_path / "xclip"
-    program.write_text(
+    xclip.write_text(
         f'#!/bin/sh\ncase "$*" in *-o*) cat {tmp_path}/kept;; *) cat > {tmp_path}/kept;; esac\n'
     )
-    program.chmod(0o700)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setenv("DISPLAY", ":9")
-    done = subprocess.run(
-        [sys.executable, "-c", DESKTOP], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == "the clipboard\n'Größe\\n'\n"
+    assert at_desktop(DESKTOP) == "the clipboard\n'Größe\\n'\n"
+
+
+HANGING = """
+import asyncio, io, os
+from radixchat.chat_cli import clipboard
+from radixchat.server.protocol import InvalidRequest
+clipboard._PATIENCE_S = 0.01
+async def main():
+    screen = io.StringIO()
+    desktop = clipboard.Clipboard(screen, at_desktop=True)
+    print(await desktop.write("text"), "]52;" in screen.getvalue())
+    try:
+        await desktop.read()
+    except InvalidRequest as error:
+        print(error)
+    os.write(os.open("GATE", os.O_RDWR), b"\\n\\n")  # a line for each that hangs
+asyncio.run(main())
+"""
+
+
+def test_a_desktop_that_hangs(tmp_path: Path, xclip: Path) -> None:
+    """It is not waited for: the terminal's clipboard is written, and nothing is read."""
+    os.mkfifo(tmp_path / "gate")
+    xclip.write_text(f"#!/bin/sh\nread nothing < {tmp_path}/gate\n")
+    written, read = at_desktop(HANGING.replace("GATE", str(tmp_path / "gate"))).splitlines()
+    assert written == "the terminal's clipboard, if it has one for programs (OSC 52) True"
+    assert read.startswith("the clipboard cannot be read from here")

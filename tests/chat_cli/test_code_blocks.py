@@ -11,8 +11,14 @@ from radixchat.chat_cli.code_blocks import CodeBlock, code_blocks
     ("text", "blocks"),
     [
         ("no code, `only this`", []),
-        ("```python title=x\na = 1\n\n  b\n```\nand\n~~~\nc\n~~~", [("python", "a = 1\n\n  b\n"), ("", "c\n")]),
-        ("- a list\n  ```sh\n  ls\n  ```\n> ```\n> quoted\n> ```", [("sh", "ls\n"), ("", "quoted\n")]),
+        (
+            "```python title=x\na = 1\n\n  b\n```\nand\n~~~\nc\n~~~",
+            [("python", "a = 1\n\n  b\n"), ("", "c\n")],
+        ),
+        (
+            "- a list\n  ```sh\n  ls\n  ```\n> ```\n> quoted\n> ```",
+            [("sh", "ls\n"), ("", "quoted\n")],
+        ),
         ("````md\n```py\nx\n```\n````", [("md", "```py\nx\n```\n")]),
         ("```py\nstopped here", [("py", "stopped here\n")]),
         ("```\n```", [("", "")]),
