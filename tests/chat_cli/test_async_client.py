@@ -362,7 +362,7 @@ def test_a_server_that_is_replaced_in_the_middle(local: LocalSettings, text_firs
             assert "is lost" in told[0]
             assert "is back" in told[1]
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_leaving_cancels(local: LocalSettings) -> None:

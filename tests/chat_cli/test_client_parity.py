@@ -410,7 +410,7 @@ def both(
         ):
             return [inside, await outcomes(client)]
 
-    return asyncio.run(asyncio.wait_for(main(), 120))
+    return asyncio.run(asyncio.wait_for(main(), 300))
 
 
 @pytest.mark.parametrize("case", [case.__name__ for case in CASES])

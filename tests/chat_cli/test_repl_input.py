@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from radixchat.server.store import Store
 from radixchat.tests.chat_cli.chat_terminal import ChatTerminal
 from radixchat.tests.chat_cli.scripted import messages_of, tiny_settings
 
@@ -156,25 +157,25 @@ def test_a_clipboard_of_this_desktop(tiny_model: Path, tmp_path: Path) -> None:
     assert user_messages(tiny_model, tmp_path) == [f"{numbers}\n!"]
 
 
-def test_clear(tiny_model: Path) -> None:
-    """The screen is empty but for the prompt; the conversation goes on."""
+def test_commands_of_a_terminal(tiny_model: Path) -> None:
+    """A key says which answer goes on; Tab names conversations; /clear leaves the prompt only.
+
+    Ctrl-C at an empty line, however often and fast, only says how to leave.
+    """
     with chat(tiny_model) as terminal:
         terminal.wait_for(EMPTY)
+        for times in (2, 3, 4):
+            terminal.type("\x03")
+            terminal.wait_for("Ctrl-D or /exit leaves", times=times)
+            terminal.wait_for(EMPTY)
         terminal.enter("hello")
         terminal.answered(1)
         terminal.enter("/clear")
         terminal.wait_until(lambda: "hello" not in terminal.text, "empty screen")
-        terminal.enter("again")
-        terminal.answered(1)
-        leave(terminal)
-
-
-def test_completing_names_of_conversations(tiny_model: Path) -> None:
-    """Tab knows them once they are read, and waits for nothing."""
-    with chat(tiny_model) as terminal:
-        terminal.wait_for(EMPTY)
-        terminal.enter("hello")
-        terminal.answered(1)
+        terminal.enter("/regen 2")
+        terminal.wait_for(r"^which answer goes on\? .*\Z")
+        terminal.type("x2")
+        terminal.wait_for(r"^which answer goes on\? .* 2\n(?s:.)*^> ?\Z")
         terminal.enter("/save my first recipes")
         terminal.wait_for("my first recipes", times=2)
         terminal.wait_for(EMPTY)
@@ -189,7 +190,7 @@ def test_completing_names_of_conversations(tiny_model: Path) -> None:
 
 
 def test_two_chats_at_once(tiny_model: Path, tmp_path: Path) -> None:
-    """Each has its own conversation; the input history of both is there in the next chat."""
+    """On one database: each has its own conversation; the next chat has the history of both."""
     with chat(tiny_model) as one, chat(tiny_model) as other:
         for terminal in (one, other):
             terminal.wait_for(EMPTY)
@@ -200,6 +201,10 @@ def test_two_chats_at_once(tiny_model: Path, tmp_path: Path) -> None:
             other.answered(number)
         leave(one)
         leave(other)
+    with Store(tmp_path / "data" / "sessions.db") as store:
+        listed = store.conversations(principal="local", limit=9)
+        assert {row.opening for row in listed} == {"first of one\nmore", "first of other"}
+        assert [row.num_turns for row in listed] == [2, 2]
     with chat(tiny_model, "--no-history") as terminal:
         terminal.wait_for(EMPTY)
         terminal.enter("not kept")
@@ -216,28 +221,4 @@ def test_two_chats_at_once(tiny_model: Path, tmp_path: Path) -> None:
         terminal.wait_for(EMPTY)
         terminal.type("\x12not kept\r")
         terminal.wait_for(EMPTY)
-        leave(terminal)
-
-
-def test_choosing_an_answer(tiny_model: Path) -> None:
-    """A key says which of several answers goes on; another key says nothing."""
-    with chat(tiny_model) as terminal:
-        terminal.wait_for(EMPTY)
-        terminal.enter("hello")
-        terminal.answered(1)
-        terminal.enter("/regen 2")
-        terminal.wait_for(r"^which answer goes on\? .*\Z")
-        terminal.type("x2")
-        terminal.wait_for(r"^which answer goes on\? .* 2\n(?s:.)*^> ?\Z")
-        leave(terminal)
-
-
-def test_ctrl_c_at_an_empty_line(tiny_model: Path) -> None:
-    """However often and fast, it only says how to leave."""
-    with chat(tiny_model) as terminal:
-        terminal.wait_for(EMPTY)
-        for times in (2, 3, 4):
-            terminal.type("\x03")
-            terminal.wait_for("Ctrl-D or /exit leaves", times=times)
-            terminal.wait_for(EMPTY)
         leave(terminal)

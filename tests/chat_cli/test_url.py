@@ -103,7 +103,7 @@ def both(
             there = tiny_settings(Path("/no/model"), folder / "no.db", url=server.url, **changes)
             return [inside, await every(there)]
 
-    return asyncio.run(asyncio.wait_for(main(), 60))
+    return asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def transcript(run: Run, *, warm: bool) -> list[dict[str, object]]:

@@ -90,7 +90,7 @@ def browse(
             open_server(local, settings) as server,
             open_page(site_of(server), **options) as page,
         ):
-            await asyncio.wait_for(body(page, server), 120)
+            await asyncio.wait_for(body(page, server), 300)
 
     asyncio.run(main())
 

@@ -34,7 +34,7 @@ def serve(body: Callable[[ChatService], Awaitable[T]], settings: LocalSettings) 
 
     async def main() -> T:
         async with open_service(replace(settings, threads=1)) as service:
-            return await asyncio.wait_for(body(service), 60)
+            return await asyncio.wait_for(body(service), 300)
 
     return asyncio.run(main())
 

@@ -157,6 +157,6 @@ def at_site(
 
     async def main() -> T:
         async with open_site(local, settings) as site:
-            return await asyncio.wait_for(body(site), 60)
+            return await asyncio.wait_for(body(site), 300)
 
     return asyncio.run(main())

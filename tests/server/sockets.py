@@ -102,7 +102,7 @@ def serve_sockets(
 
     async def main() -> None:
         async with open_server(local, settings) as server:
-            await asyncio.wait_for(body(server), 120)
+            await asyncio.wait_for(body(server), 300)
 
     asyncio.run(main())
 

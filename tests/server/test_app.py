@@ -73,7 +73,7 @@ def run(
 
     async def main() -> None:
         async with opened(local, settings, *keys) as (site, headers):
-            await asyncio.wait_for(body(site, headers), 60)
+            await asyncio.wait_for(body(site, headers), 300)
 
     asyncio.run(main())
 

@@ -502,7 +502,7 @@ def test_what_a_killed_server_began_goes_on(settings: LocalSettings) -> None:
             with pytest.raises(InvalidRequest, match="incomplete"):
                 await service.continue_response(response.id)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_edits_by_ask(settings: LocalSettings) -> None:
@@ -564,7 +564,7 @@ def test_principals_do_not_see_each_other(settings: LocalSettings, tmp_path: Pat
             assert cold.usage.cached_tokens == 0
             assert cold.input_ids == first.input_ids
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_a_miss_is_explained_by_the_response_that_is_named(settings: LocalSettings) -> None:

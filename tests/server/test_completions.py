@@ -57,7 +57,7 @@ def with_host(body: Callable[[ChatHost], Awaitable[None]], settings: LocalSettin
 
     async def main() -> None:
         async with open_host(replace(settings, threads=1)) as host:
-            await asyncio.wait_for(body(host), 60)
+            await asyncio.wait_for(body(host), 300)
 
     asyncio.run(main())
 

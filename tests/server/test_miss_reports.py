@@ -219,7 +219,7 @@ def test_another_tenant(settings: LocalSettings) -> None:
             own = await bob.create_conversation("Be curt.")
             assert missed(await finish(bob.send(own, "Hi", GREEDY))).reason == "cold"
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_another_model(settings: LocalSettings, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ async def steps() -> None:
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
     async def main() -> None:
-        await asyncio.wait_for(body(), 60)
+        await asyncio.wait_for(body(), 300)
 
     asyncio.run(main())
 

@@ -111,7 +111,7 @@ def test_who_has_heard_of_the_end_misses_nothing_of_what_follows(settings: Local
                 assert min(numbers) > after
                 assert numbers == sorted(set(numbers))
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_the_end_of_what_was_never_saved_is_heard_of(settings: LocalSettings) -> None:

@@ -81,7 +81,7 @@ def test_a_failing_store_ends_the_response_visibly(
     """The consumer gets the text and one last event, "failed", with the reason."""
     sink = FailingSink(failure)
     settings = LocalSettings(str(tiny_directory), threads=1)
-    events = asyncio.run(asyncio.wait_for(respond(settings, sink, 5), 60))
+    events = asyncio.run(asyncio.wait_for(respond(settings, sink, 5), 300))
     done = events[-1]
     assert isinstance(done, ResponseDone)
     assert sum(isinstance(event, ResponseDone) for event in events) == 1
@@ -99,7 +99,7 @@ def test_a_failed_partial_save_is_tried_again(
     monkeypatch.setattr(response_module, "PARTIAL_INTERVAL_S", 0.01)
     sink = FailingSink(failure)
     settings = LocalSettings(str(tiny_directory), threads=1)
-    asyncio.run(asyncio.wait_for(respond(settings, sink, 400), 60))
+    asyncio.run(asyncio.wait_for(respond(settings, sink, 400), 300))
     assert sink.partials >= 2
 
 
@@ -125,7 +125,7 @@ def test_a_miss_that_cannot_be_explained_costs_no_answer(
         raise failure
 
     settings = LocalSettings(str(tiny_directory), threads=1)
-    events = asyncio.run(asyncio.wait_for(respond(settings, WillingSink(), 5, explain), 60))
+    events = asyncio.run(asyncio.wait_for(respond(settings, WillingSink(), 5, explain), 300))
     done = events[-1]
     assert isinstance(done, ResponseDone)
     assert (done.status, done.error, done.miss) == ("incomplete", None, None)

@@ -101,7 +101,7 @@ def show(
         assert isinstance(event, ResponseDone)
         return Shown(deltas, event, sink)
 
-    return check(model.tokenizer, asyncio.run(asyncio.wait_for(main(), 60)))
+    return check(model.tokenizer, asyncio.run(asyncio.wait_for(main(), 300)))
 
 
 def check(tokenizer: Tokenizer, shown: Shown) -> Shown:

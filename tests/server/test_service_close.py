@@ -75,7 +75,7 @@ def test_a_turn_after_closing_is_refused(settings: LocalSettings) -> None:
         with pytest.raises(EngineStopped, match="closed"):
             await finish(service.send(conversation, "late", GREEDY))
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_a_turn_that_begins_while_the_service_closes(
@@ -93,7 +93,7 @@ def test_a_turn_that_begins_while_the_service_closes(
                 await service.host.close()
                 return await turn
 
-    done = asyncio.run(asyncio.wait_for(main(), 60))
+    done = asyncio.run(asyncio.wait_for(main(), 300))
     assert (done.status, done.reason) == ("incomplete", "interrupted")
     assert statuses(database) == ["incomplete"]
 
@@ -114,7 +114,7 @@ def test_closing_at_any_moment_of_a_turn(
         except EngineStopped:
             return "refused"
 
-    status = asyncio.run(asyncio.wait_for(main(), 60))
+    status = asyncio.run(asyncio.wait_for(main(), 300))
     assert statuses(database) == ([] if status == "refused" else ["incomplete"])
 
 
@@ -140,7 +140,7 @@ def test_everything_is_closed_whatever_fails(settings: LocalSettings, database: 
                 await service.host.close()
             return service, conversation, await turn
 
-    service, conversation, done = asyncio.run(asyncio.wait_for(main(), 60))
+    service, conversation, done = asyncio.run(asyncio.wait_for(main(), 300))
     assert done.error is not None
     assert (done.status, done.error.code) == ("failed", "store_error")
     assert not service.host.engine._thread.is_alive()

@@ -42,7 +42,7 @@ def overhear(
         async with open_for(settings, "local", thread=Thread) as (service,):
             await body(service, threads[0].heard)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def left(earlier: ResponseDone, start: int) -> tuple[tuple[int, ...], int]:

@@ -49,7 +49,7 @@ def test_no_frame_before_the_handshake_is_answered() -> None:
             await writer.wait_closed()
         server.close()
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
     assert failed == []
     assert told == ["websocket.disconnect"]
 
@@ -77,7 +77,7 @@ def test_a_refusal_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
         server.close()
         return answer
 
-    answer = asyncio.run(asyncio.wait_for(main(), 60))
+    answer = asyncio.run(asyncio.wait_for(main(), 300))
     assert answer.startswith(b"HTTP/1.1 401 ")
     assert answer.endswith(b"a key is needed")
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

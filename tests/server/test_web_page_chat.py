@@ -261,7 +261,7 @@ def test_a_lost_socket_costs_nothing(local: LocalSettings) -> None:
             assert await shown_as(page, 1, path[1]["text"])
 
     with slowed(STEP_S):
-        asyncio.run(asyncio.wait_for(main(), 120))
+        asyncio.run(asyncio.wait_for(main(), 300))
 
 
 @pytest.mark.slow
@@ -292,7 +292,7 @@ def test_a_restarted_server_goes_on_with_the_answer(local: LocalSettings) -> Non
                 await browsers.aclose()
 
     with slowed(STEP_S):
-        asyncio.run(asyncio.wait_for(main(), 120))
+        asyncio.run(asyncio.wait_for(main(), 300))
 
 
 @pytest.mark.slow

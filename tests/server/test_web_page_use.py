@@ -231,7 +231,7 @@ def test_a_key_is_asked_for_where_one_is_needed(local: LocalSettings) -> None:
             await page.get_by_role("button", name="Forget the key").click()
             await expect(dialog).to_be_visible()
 
-    asyncio.run(asyncio.wait_for(main(), 120))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 @asynccontextmanager

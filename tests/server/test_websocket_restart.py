@@ -79,7 +79,7 @@ def test_the_next_server_goes_on_with_the_same_answer(settings: LocalSettings, c
         async with open_server(settings) as server:
             await second(server, reader, boot_id, whole)
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_two_who_go_on_with_it_read_one_answer(settings: LocalSettings) -> None:
@@ -100,7 +100,7 @@ def test_two_who_go_on_with_it_read_one_answer(settings: LocalSettings) -> None:
             ends = (reader.ends[0], other.ends[0])
             assert [end["response"]["usage"]["output_tokens"] for end in ends] == [200, 200]
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 def test_what_cannot_go_on_stays_as_it_was(settings: LocalSettings, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_what_cannot_go_on_stays_as_it_was(settings: LocalSettings, tmp_path: Pa
             reader.server, reader.resume = server, CONTINUE
             assert await reader.read() == whole
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    asyncio.run(asyncio.wait_for(main(), 300))
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_killed_servers_lose_nothing_that_was_said(endless: Path, tmp_path: Path
                 reader = InterruptedReader(server, {"input": "Hi", "event_id": "mine", **ask}, [])
             reader.server, reader.resume = server, CONTINUE
             cut = dice.randint(1, 150) if kills < 8 else None
-            asyncio.run(asyncio.wait_for(reader.connect(cut), 120))
+            asyncio.run(asyncio.wait_for(reader.connect(cut), 300))
             kills += 1
     assert kills > 4
     assert len(reader.ends) == 1
