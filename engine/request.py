@@ -254,6 +254,8 @@ class Request:
     def usage(self) -> Usage:
         """What it has cost so far."""
         cached, evicted = self.num_cached or 0, self.evicted
+        if evicted is not None and evicted.length <= cached:
+            evicted = None  # what it had lost came back, and more
         return Usage(
             self.num_prompt,
             cached,

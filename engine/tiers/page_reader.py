@@ -23,7 +23,7 @@ from radixchat.radix.tiers import Tier, TierMarks
 # A shorter piece is computed as quickly as it is looked for, and not worth a write.
 MIN_USEFUL_TOKENS = 64
 READERS = 2
-# Pages that one thread reads before the next may begin with what follows.
+# Pages that one thread reads, at most, before the next may begin with what follows.
 PAGES_A_READ = 8
 # After its deadline a store has so long to say what it has; then nobody waits for it any more.
 GRACE_S = 0.02
@@ -101,8 +101,9 @@ class PageReader:
         waited = (len(missing) + len(load.wanted)) * self._page_size
         deadline = time.monotonic() + self._gate.patience(waited)
         load.deadline = deadline + GRACE_S
-        for start in range(0, len(missing), PAGES_A_READ):
-            part = missing[start : start + PAGES_A_READ]
+        size = max(1, min(PAGES_A_READ, -(-len(missing) // READERS)))
+        for start in range(0, len(missing), size):
+            part = missing[start : start + size]
             load.wanted.update(self._read_part(part, namespace, deadline))
 
     def is_loading(self, load: PageLoad) -> bool:

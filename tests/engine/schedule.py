@@ -30,6 +30,7 @@ GRAMMARS = (
     ("json_schema", '{"properties": {"a": {"type": "boolean"}}, "required": ["a"]}'),
 )
 NUM_PROMPTS, NUM_TURNS, NUM_SEEDS = 9, 3, 2
+TENANTS = (b"", b"one", b"two")
 MAX_ANSWER = 14
 
 
@@ -128,10 +129,10 @@ def with_tiers(seed: int) -> Schedule:
     """The same as `make_schedule`, in a smaller pool, with something below it."""
     schedule, rng = make_schedule(seed), random.Random(f"tiers {seed}")
     below = Below(
-        host_pages=rng.choice((1, 2, 8, 64)),
-        store=rng.choice((None, 0.0, 0.1, 0.5)),
-        kept=rng.random() < 0.5,
-        gate=rng.choice(("always", "always", "measured", "never")),
+        host_pages=rng.choice((2, 16, 64, 128)),
+        store=rng.choice((None, 0.0, 0.1, 0.5, 0.5)),
+        kept=rng.random() < 0.7,
+        gate=rng.choice(("always", "always", "always", "always", "measured", "never")),
         write_policy=rng.choice(("write_back", "write_through_selective")),
     )
     settings = replace(

@@ -28,12 +28,11 @@ from radixchat.engine.logprobs import TokenLogprob
 from radixchat.engine.prompt_lookup import PromptLookup
 from radixchat.engine.request import FinishReason, Request, TokenEvent, fan_out
 from radixchat.radix.cache import PrefixCache
-from radixchat.tests.engine.schedule import SAMPLINGS, Ask, Schedule, make_schedule
+from radixchat.tests.engine.schedule import SAMPLINGS, TENANTS, Ask, Schedule, make_schedule
 from radixchat.tests.engine.schedule_shrinking import shrink
 from radixchat.tests.engine.solo_answers import Solo, SoloAnswers
 from radixchat.tests.engine.tiers_below import TiersBelow
 
-TENANTS = (b"", b"one", b"two")
 MAX_STEPS = 2_000
 ENDED_FROM_OUTSIDE = {FinishReason.CANCELLED, FinishReason.DEADLINE}
 

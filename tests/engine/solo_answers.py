@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import product
 
 from radixchat.engine.grammar import Grammar, GrammarCompiler
 from radixchat.engine.logprobs import TokenLogprob
@@ -18,7 +19,7 @@ from radixchat.engine.tiers.memory_store import MemoryStore
 from radixchat.engine.tokenizer import Tokenizer
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.driver import make_engine
-from radixchat.tests.engine.schedule import GRAMMARS, MAX_ANSWER, NUM_PROMPTS, NUM_TURNS
+from radixchat.tests.engine.schedule import GRAMMARS, MAX_ANSWER, NUM_PROMPTS, NUM_TURNS, TENANTS
 
 ANSWER_IN_HISTORY = 7  # tokens of an answer that the next turn's prompt holds
 
@@ -125,7 +126,7 @@ class SoloAnswers:
         return self.answer(prompt, request.sampling, request.stop_ids, grammar)
 
     def kept_pages(self, page_size: int) -> dict[bytes, tuple[bytes, bytes]]:
-        """What an engine has in its store that has answered every prompt, of one tenant."""
+        """What an engine has in its store that has answered every prompt of every tenant."""
         if page_size not in self._kept:
             stores: list[MemoryStore] = []
 
@@ -140,9 +141,11 @@ class SoloAnswers:
                 host_cache_bytes=1 << 20,
                 make_store=make,
             )
-            for number in range(NUM_PROMPTS):
-                tokens = self.prompt(number, NUM_TURNS - 1)
-                engine.submit(Request(number, list(tokens), SamplingParams(max_tokens=1)))
+            asks = product(range(NUM_PROMPTS), TENANTS)
+            for number, (index, namespace) in enumerate(asks):
+                tokens = list(self.prompt(index, NUM_TURNS - 1))
+                params = SamplingParams(max_tokens=1)
+                engine.submit(Request(number, tokens, params, namespace=namespace))
             while engine.has_work:
                 engine.step()
             engine.close(30)

@@ -27,13 +27,14 @@ from radixchat.tests.engine.driver import greedy, prompt
 KIND = {"test": "kills"}
 PROMPTS, LENGTH, ANSWER = 6, 180, 6
 POOL, QUOTA = 512, 8 << 20
-_MANY = 10_000
+MANY = 10_000
 
 
 def asked(number: int) -> list[int]:
-    """The prompt of that number: one of PROMPTS, or what goes on after its beginning."""
-    tokens = prompt(LENGTH, number % PROMPTS)
-    return [*tokens[: LENGTH - 20], *prompt(20, number)] if number >= PROMPTS else tokens
+    """The prompt of that number: one of PROMPTS, another, or what goes on after a beginning."""
+    if number % 2 or number < PROMPTS:
+        return prompt(LENGTH, number)
+    return [*prompt(LENGTH - 20, number % PROMPTS), *prompt(20, number)]
 
 
 def store_of(folder: Path, page_bytes: int) -> DiskStore:
@@ -76,8 +77,11 @@ def serve(checkpoint: Checkpoint, folder: Path, seed: int, calls: int) -> None:
         die_at(calls, rng)
     config = EngineConfig(threads=1, pool_tokens=POOL, eviction="lru", tier_gate="always")
     engine = Engine(checkpoint, config, make_store=lambda _, size: store_of(folder, size))
-    for turn in range(_MANY):
-        number = rng.randrange(2 * PROMPTS)
+    number = 0
+    for turn in range(MANY):
+        # What everybody asks; or what nobody has asked, and then once more: so it is written.
+        if turn % 2 == 0:
+            number = rng.randrange(rng.choice((PROMPTS, MANY)))
         request = Request(turn, asked(number), greedy(ANSWER))
         engine.submit(request)
         disk = 0

@@ -17,7 +17,7 @@ from radixchat.engine.tiers.disk_administration import verify
 from radixchat.engine.tiers.disk_folder import bytes_on_disk
 from radixchat.engine.weights import Checkpoint
 from radixchat.tests.engine.driver import answer, greedy, make_engine
-from radixchat.tests.engine.tiers.engine_process import ANSWER, PROMPTS, QUOTA, asked
+from radixchat.tests.engine.tiers.engine_process import ANSWER, QUOTA, asked
 from radixchat.tests.tiny_model import tiny_model_directory
 
 MODULE = "radixchat.tests.engine.tiers.engine_process"
@@ -57,20 +57,21 @@ def engines(model: Path, folder: Path) -> Iterator[Engines]:
         made.process.communicate()
 
 
-@pytest.fixture
-def cold(tiny: Checkpoint) -> list[list[int]]:
-    """What each prompt is answered by an engine with nothing below it."""
-    engine = make_engine(tiny, prefix_cache=False)
-    return [answer(engine, asked(number), greedy(ANSWER)).tokens for number in range(2 * PROMPTS)]
+class ColdAnswers:
+    """What a prompt is answered by an engine with nothing below it and nothing cached."""
+
+    def __init__(self, tiny: Checkpoint) -> None:
+        self._engine = make_engine(tiny, prefix_cache=False)
+
+    def __call__(self, number: int) -> list[int]:
+        return answer(self._engine, asked(number), greedy(ANSWER)).tokens
 
 
-def run_killed(
-    tiny_model: Path, folder: Path, cold: list[list[int]], kills: int
-) -> tuple[int, int]:
+def run_killed(model: Path, folder: Path, cold: ColdAnswers, kills: int) -> tuple[int, int]:
     """Kill so many engines one after the other; answers, and tokens of them that were on disk."""
     rng = random.Random(7)
     answers = from_disk = 0
-    with engines(tiny_model, folder) as made:
+    with engines(model, folder) as made:
         for turn in range(kills):
             # By itself in the middle of a write, or from outside after some answers.
             calls = rng.randrange(1, 60) if turn % 2 else 0
@@ -79,7 +80,7 @@ def run_killed(
             heard = 0
             while (line := made.line())[0] == "answer":
                 number, disk, *tokens = map(int, line[1:])
-                assert tokens == cold[number], f"after {turn} kills"
+                assert tokens == cold(number), f"after {turn} kills"
                 answers, from_disk, heard = answers + 1, from_disk + disk, heard + 1
                 assert bytes_on_disk(folder) <= QUOTA
                 if heard == patience and not calls:
@@ -91,10 +92,10 @@ def run_killed(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_fifty_engines_are_killed(tmp_path: Path, cold: list[list[int]]) -> None:
+def test_fifty_engines_are_killed(tmp_path: Path, tiny: Checkpoint) -> None:
     """At random points of their writing: all that the next ones say is what a cold one says."""
     model, folder = tiny_model_directory(tmp_path / "model"), tmp_path / "kv"
-    answers, from_disk = run_killed(model, folder, cold, 50)
+    answers, from_disk = run_killed(model, folder, ColdAnswers(tiny), 50)
     assert answers > 100
     assert from_disk > 2_000
     found = verify(folder)

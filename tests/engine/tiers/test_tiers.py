@@ -192,7 +192,7 @@ def test_others_go_on_while_pages_are_read(tiny: Checkpoint) -> None:
     waiting = Request(1, prompt(LENGTH, 1), greedy(1))
     engine.submit(waiting)
     other = Request(2, prompt(20, 2), greedy(5))
-    events = run(engine, [other])
+    events = run(engine, [other], max_steps=10_000_000)
     assert events[2].finish is FinishReason.LENGTH
     assert waiting.restored
     answer(engine, prompt(POOL - 20, 8), greedy(1))
