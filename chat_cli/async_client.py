@@ -27,6 +27,7 @@ from radixchat.chat_cli.remote_conversations import (
     response_id,
 )
 from radixchat.chat_cli.server_address import ServerAddress
+from radixchat.chat_cli.server_key import usable_key
 from radixchat.chat_cli.server_link import ServerLink
 from radixchat.server.message import check_text
 from radixchat.server.protocol import ResponseEvent, ResponseOptions
@@ -59,6 +60,7 @@ class AsyncChatClient(RemoteConversations):
         tell: is told in words when the server is lost, and when it is back. Raises ConfigError.
         """
         self.address = ServerAddress.parse(url)
+        key = usable_key(key)
         super().__init__(ServerLink(self.address, key, backoff, tell))
         self._sends_key = key is not None
         self._request = request or AnswerRequest()

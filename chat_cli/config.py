@@ -69,7 +69,8 @@ def _entry(
     expected = _types_of(option)
     for each in values:
         if type(each) not in expected:
-            raise click.UsageError(f"{where}: {each!r} is not {_EXPECTED[expected]}")
+            shown = "what is there" if option.hide_input else repr(each)
+            raise click.UsageError(f"{where}: {shown} is not {_EXPECTED[expected]}")
         try:
             option.type.convert(each, option, None)
         except click.BadParameter as error:

@@ -31,18 +31,18 @@ class ServerAddress:
     @classmethod
     def parse(cls, url: str) -> ServerAddress:
         """Of `ws://HOST:PORT`, `https://HOST/v1` and the like. Raises ConfigError."""
+        if "@" in url:
+            raise ConfigError("the server's URL has a user or a key in it: give it as --key")
+        if "?" in url or "#" in url:  # where other servers take keys: it is not quoted
+            raise ConfigError("the server's URL ends with its path: no ? and no # after it")
         try:
             parts = urlsplit(url)
             host, _ = parts.hostname, parts.port  # a port that is no number raises
         except ValueError as error:
             raise ConfigError(f"the server's URL is not valid: {error}") from error
-        if "@" in parts.netloc:
-            raise ConfigError("the server's URL has a user or a key in it: give it as --key")
         if parts.scheme not in _SCHEMES or not host:
             message = f"the server's URL is {url!r}; it has to be ws://, wss://, http:// or"
             raise ConfigError(f"{message} https://, and a host: ws://127.0.0.1:8000")
-        if parts.query or parts.fragment:
-            raise ConfigError(f"the server's URL is {url!r}; it ends with the path")
         path = parts.path.rstrip("/").removesuffix(_PATH).removesuffix("/v1")
         return cls(
             shown=f"{parts.scheme}://{parts.netloc}{path}",

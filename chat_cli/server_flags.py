@@ -5,7 +5,8 @@ Shared by the commands that talk to a server or to what is in this process. Open
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -13,12 +14,22 @@ from click.core import ParameterSource
 
 from radixchat.chat_cli.flag import Function, option, options
 from radixchat.chat_cli.server_address import shown_url
+from radixchat.chat_cli.server_key import usable_key
 from radixchat.server.protocol import ConfigError
 
 _KEY = option(
     "--key",
     metavar="KEY",
+    hide_input=True,
     help="The server's key; as RADIXCHAT_KEY no list of processes shows it.",
+)
+
+_KEY_GIVEN_AS: Mapping[ParameterSource | None, str] = MappingProxyType(
+    {
+        ParameterSource.COMMANDLINE: "the key (--key)",
+        ParameterSource.ENVIRONMENT: "the key (RADIXCHAT_KEY)",
+        ParameterSource.DEFAULT_MAP: "the key in the configuration file",
+    }
 )
 
 
@@ -34,13 +45,16 @@ def take_server(
 
     what: those are for, in words: "an engine in this process". Raises click.UsageError.
     """
-    values["url"], values["key"] = values["url"] or None, values["key"] or None
+    values["url"] = values["url"] or None
+    source = ctx.get_parameter_source("key")
     if values["url"] is None:
-        if ctx.get_parameter_source("key") is ParameterSource.COMMANDLINE:
+        if source is ParameterSource.COMMANDLINE:
             raise click.UsageError("--key is for a server; give its --url too")
+        values["key"] = None
         return
     try:
         url = shown_url(values["url"])
+        values["key"] = usable_key(values["key"], _KEY_GIVEN_AS.get(source, "the server's key"))
     except ConfigError as error:
         raise click.UsageError(str(error)) from error
     for name in local:

@@ -114,6 +114,14 @@ def test_complaints(tmp_path: Path, text: str, complaint: str) -> None:
     assert complaint in caught.value.message
 
 
+@pytest.mark.parametrize("text", ["key = ['rc_secret']", "key = { rc_secret = 1 }"])
+def test_a_key_is_not_quoted(tmp_path: Path, text: str) -> None:
+    """A complaint about a server's key does not have it."""
+    with pytest.raises(click.UsageError, match="is not a string") as refused:
+        load(tmp_path / "config.toml", text)
+    assert "secret" not in refused.value.message
+
+
 def test_not_text(tmp_path: Path) -> None:
     """A file that is not UTF-8, or a folder, is refused by name."""
     path = tmp_path / "config.toml"

@@ -36,10 +36,21 @@ def test_no_addresses(url: str) -> None:
         ServerAddress.parse(url)
 
 
-def test_a_key_in_an_address_is_not_quoted() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ws://user:rc_secret@host:1",
+        "ws://user:rc_secret@host:port",
+        "rc_secret@host:1",
+        "ws://host:1/?key=rc_secret",
+        "ws://host:port?key=rc_secret",
+        "host:1#rc_secret",
+    ],
+)
+def test_a_key_in_an_address_is_not_quoted(url: str) -> None:
     """It is refused, and the sentence does not have it."""
     with pytest.raises(ConfigError) as refused:
-        ServerAddress.parse("ws://user:rc_secret@host:1")
+        ServerAddress.parse(url)
     assert "secret" not in str(refused.value)
 
 
