@@ -24,6 +24,7 @@ from radixchat.chat_cli.models_command import models
 from radixchat.chat_cli.paths_command import paths
 from radixchat.chat_cli.serve_command import serve
 from radixchat.chat_cli.sessions_command import sessions
+from radixchat.chat_cli.told_size import forget_absurd_size
 
 _SIGNALLED = 128
 # How long torch's threads spin for each other before they sleep; libgomp reads it when torch is
@@ -47,6 +48,7 @@ def cli() -> None:
 def main() -> None:
     """The entry point: run the command line and exit with its code."""
     os.environ.setdefault(*_SHORT_SPIN)
+    forget_absurd_size(os.environ)
     code = _delivered(guarded(_run, _complain))
     if code >= _SIGNALLED:
         # Told to go: no waiting for the engine's threads, nor for torch to take itself apart.
