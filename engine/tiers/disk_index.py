@@ -14,7 +14,7 @@ import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +72,11 @@ class DiskIndex:
         self._spare: list[Connection] = []
         self._is_closed = False
         self.counts: list[Counter[str]] = []
-        # SQLite gives its log the index's permissions.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        # SQLite gives its log the index's permissions. A file that is there is not opened: closing
+        # it would end the locks that SQLite has on it anywhere in this process (POSIX), and the
+        # next process that leaves would take the log away from under it.
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         self._stat = self._path.stat()
         try:
             with self.connection() as db:

@@ -133,3 +133,23 @@ def test_a_removed_file_takes_no_room(tmp_path: Path) -> None:
         remove_slot_file(path)
         remove_slot_file(path)
         assert os.fstat(file.fileno()).st_blocks == 0
+
+
+def test_a_second_store_in_a_process_leaves_the_first_its_locks(tmp_path: Path) -> None:
+    """Who closes the index elsewhere does not take the log away from one that has it open."""
+    folder = tmp_path / "p"
+    store = make(folder)
+    store.put(pages(1, 2))
+    make(folder).close()
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from radixchat.tests.engine.tiers.disk_page import *\n"
+        "store = make(Path(sys.argv[1])); store.put(pages(3)); store.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
+    assert (folder / "index.sqlite3-wal").exists()
+    store.put(pages(4))
+    later = make(folder)
+    assert has(later, range(6)) == has(store, range(6)) == [1, 2, 3, 4]
+    later.close()
+    store.close()
