@@ -48,6 +48,7 @@ class HostTier:
         self._free = list(range(num_slots - 1, -1, -1))
         self._pages: dict[bytes, HostPage] = {}  # the least recently used first
         self._filling: dict[bytes, HostPage] = {}
+        self._unwanted: set[bytes] = set()  # of those that are being filled
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -87,20 +88,38 @@ class HostTier:
         self._filling[digest] = page
         return self._row(page.slot)
 
-    def end(self, digest: bytes, *, filled: bool) -> None:
-        """The row is filled, and the page can be found; or it is not, and the row is free."""
+    def end(self, digest: bytes, *, filled: bool) -> bool:
+        """The row is filled, and the page can be found; or it is not, and the row is free.
+
+        So it is where the page was discarded meanwhile. Returns whether the page is here.
+        """
         page = self._filling.pop(digest)
-        if filled:
+        is_here = filled and digest not in self._unwanted
+        self._unwanted.discard(digest)
+        if is_here:
             self._pages[digest] = page
         else:
             self._free.append(page.slot)
+        return is_here
 
     def discard(self, digest: bytes) -> bool:
-        """Forget a page that is here, and offer it to nobody; whether it was."""
+        """Forget a page that is here, and offer it to nobody; whether it was.
+
+        One that is being filled keeps its slot until its end, and is not here then.
+        """
+        if digest in self._filling:
+            self._unwanted.add(digest)
         page = self._pages.pop(digest, None)
         if page is not None:
             self._free.append(page.slot)
         return page is not None
+
+    def discard_all(self, namespace: bytes | None) -> list[bytes]:
+        """The same for all pages of a namespace, or of all; those that were here."""
+        for digest, page in self._filling.items():
+            if namespace in (None, page.namespace):
+                self._unwanted.add(digest)
+        return [digest for digest in self.digests(namespace) if self.discard(digest)]
 
     def digests(self, namespace: bytes | None = None) -> list[bytes]:
         """The pages that are here, the least recently used first; those of a namespace."""
@@ -117,6 +136,7 @@ class HostTier:
         slots = [page.slot for page in (*self._pages.values(), *self._filling.values())]
         assert sorted([*slots, *self._free]) == list(range(self.num_slots)), "a slot is lost"
         assert not self._pages.keys() & self._filling.keys(), "a page is here and being read"
+        assert self._unwanted <= self._filling.keys(), "what is unwanted is being read"
 
     def _make_room(self) -> bool:
         digest = next(iter(self._pages), None)

@@ -8,6 +8,7 @@ Used on one thread, but for the store itself. Knows no pool and no request.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,8 @@ from radixchat.engine.tiers.page_bytes import Row
 from radixchat.engine.tiers.page_load import PageLoad
 from radixchat.engine.tiers.page_store import PageStore
 from radixchat.radix.tiers import Tier, TierMarks
+
+_LOGGER = logging.getLogger(__name__)
 
 # A shorter piece is computed as quickly as it is looked for, and not worth a write.
 MIN_USEFUL_TOKENS = 64
@@ -81,8 +84,10 @@ class PageReader:
         What is in memory already, or on its way there, is not read again.
         """
         missing: list[bytes] = []
+        here = 0
         for digest in load.digests[first:]:
-            if self._host.get(digest) is not None:  # and it does not make room for the others
+            if self._host.get(digest) is not None:
+                here += 1  # and it does not make room for the others
                 continue
             if self._host.is_filling(digest):
                 load.wanted.add(digest)
@@ -96,7 +101,7 @@ class PageReader:
             verdict = self._gate.admits(self._tier, len(missing))
             load.reason = verdict.reason
             self.tokens_refused += tokens - verdict.pages * self._page_size
-        missing = missing[: min(verdict.pages, self._host.num_available)]
+        missing = missing[: min(verdict.pages, max(0, self._host.num_available - here))]
         # Who waits for others' pages too waits as long as for all of them.
         waited = (len(missing) + len(load.wanted)) * self._page_size
         deadline = time.monotonic() + self._gate.patience(waited)
@@ -117,8 +122,7 @@ class PageReader:
             self._reads.remove(read)
             count, seconds = read.future.result()
             for index, digest in enumerate(read.digests):
-                self._host.end(digest, filled=index < count)
-                if index < count:
+                if self._host.end(digest, filled=index < count):
                     self._marks.add(digest, Tier.HOST)
                     self.unused.add(digest)
                 elif index == count and time.monotonic() < read.deadline:
@@ -156,6 +160,9 @@ class PageReader:
 
     def _get(self, digests: list[bytes], rows: list[Row], deadline: float) -> tuple[int, float]:
         """On a thread of the store."""
-        began = time.perf_counter()
-        count = self._store.get(digests, [row.data for row in rows], deadline)
+        began, count = time.perf_counter(), 0
+        try:
+            count = self._store.get(digests, [row.data for row in rows], deadline)
+        except Exception:  # no answer ends because of a store: what it does not give is computed
+            _LOGGER.exception("a page store failed to read")
         return count, time.perf_counter() - began

@@ -7,6 +7,7 @@ thread, but for the store itself. Knows no pool and no host memory.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -15,6 +16,8 @@ from dataclasses import dataclass
 from radixchat.engine.tiers.page_bytes import Row
 from radixchat.engine.tiers.page_store import PageStore, StoredPage
 from radixchat.radix.tiers import Tier, TierMarks
+
+_LOGGER = logging.getLogger(__name__)
 
 # Bytes of memory that pages may wait in.
 MAX_WAITING_BYTES = 64 << 20
@@ -81,7 +84,7 @@ class PageWriter:
         """Hand over what was put."""
         if self._batch:
             batch, self._batch = self._batch, []
-            future = self._thread.submit(self._store.put, batch)
+            future = self._thread.submit(_counted, lambda: self._store.put(batch))
             future.add_done_callback(lambda _: self._tell())
             self._writes.append(_Write([page.digest for page in batch], future))
 
@@ -127,4 +130,13 @@ class PageWriter:
 
     def _run(self, call: Callable[[], int]) -> None:
         self.send()
-        self._writes.append(_Write([], self._thread.submit(call)))
+        self._writes.append(_Write([], self._thread.submit(_counted, call)))
+
+
+def _counted(call: Callable[[], int]) -> int:
+    """What a store has done; 0 where it fails, for no answer ends because of that."""
+    try:
+        return call()
+    except Exception:
+        _LOGGER.exception("a page store failed to write or to delete")
+        return 0

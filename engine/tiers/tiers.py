@@ -37,6 +37,8 @@ PAGES_A_STEP = 8
 CHORES_SHARE = 0.02
 # What copying a page takes, as long as nobody knows.
 ASSUMED_COPY_S = 0.0002
+# Paths that wait to be written, at most: of those that come while a store hangs, none is kept.
+MAX_PATHS = 64
 
 
 @dataclass(slots=True)
@@ -127,6 +129,8 @@ class Tiers:
         pages = length // self._page_size
         writer = self._writer
         if writer is None or not self._writes_through or length < MIN_USEFUL_TOKENS:
+            return
+        if len(self._paths) >= MAX_PATHS:
             return
         encoded = np.asarray(tokens[: pages * self._page_size], np.int32).tobytes()
         digests = self._digests(namespace, encoded)
@@ -219,8 +223,13 @@ class Tiers:
         last = min(len(load.digests), (len(request.tokens) - leave) // size)
         pages = load.digests[start // size : last]
         count = next((i for i, d in enumerate(pages) if d not in self.host), len(pages))
-        verdict = self.gate.admits(Tier.HOST, count) if count else None
-        if verdict is None or verdict.pages == 0:
+        if count < len(pages) and self.host.is_filling(pages[count]):
+            load.reason = f"{self.store_tier.name.lower()} took longer than was worth to wait"
+        if count == 0:
+            return restored
+        verdict = self.gate.admits(Tier.HOST, count)
+        if verdict.pages == 0:
+            load.reason = verdict.reason
             return restored
         began, position = time.perf_counter(), start
         for index in range(start // size, start // size + verdict.pages):
@@ -263,14 +272,16 @@ class Tiers:
         digests = list(page_digests(namespace, encoded, size))[start // size :]
         gone = set(digests)
         self._paths = [path for path in self._paths if gone.isdisjoint(path.digests)]
-        self._discard(digests)
+        for digest in digests:
+            self.host.discard(digest)
+        self._forgotten(digests)
         if self._writer is not None and digests:
             self._writer.delete(digests)
 
     def flush(self, namespace: bytes | None) -> None:
         """Forget a namespace, or everything."""
         self._paths = [p for p in self._paths if namespace not in (None, p.namespace)]
-        self._discard(self.host.digests(namespace))
+        self._forgotten(self.host.discard_all(namespace))
         if self._writer is not None:
             self._writer.forget(namespace)
 
@@ -310,9 +321,9 @@ class Tiers:
         self.host.end(digest, filled=True)
         self._cache.marks.add(digest, Tier.HOST)
 
-    def _discard(self, digests: Sequence[bytes]) -> None:
+    def _forgotten(self, digests: Sequence[bytes]) -> None:
+        """They are not in memory any more."""
         for digest in digests:
-            self.host.discard(digest)
             self._cache.marks.remove(digest, Tier.HOST)
         if self._reader is not None:
             self._reader.forget(digests)

@@ -48,7 +48,6 @@ def test_what_is_being_read_is_nobodys_yet() -> None:
     assert tier.is_filling(name(1))
     assert name(1) not in tier
     assert tier.get(name(1)) is None
-    assert not tier.discard(name(1))
     assert tier.begin(name(2), b"") is not None
     assert tier.num_available == 0
     assert tier.begin(name(3), b"") is None
@@ -95,6 +94,7 @@ def test_any_sequence_of_calls(slots: int, seed: int) -> None:
     filling: dict[bytes, tuple[int, np.ndarray[tuple[int], np.dtype[np.uint8]]]] = {}
     left: list[bytes] = []
     tier.on_leave = lambda digest, namespace, row: left.append(digest)
+    unwanted = set[bytes]()
     for step in range(60):
         digest = name(rng.randrange(8))
         call = rng.choice(("begin", "end", "get", "discard"))
@@ -112,8 +112,10 @@ def test_any_sequence_of_calls(slots: int, seed: int) -> None:
             value, row = filling.pop(digest)
             row[:] = value
             filled = rng.random() < 0.7
-            tier.end(digest, filled=filled)
-            if filled:
+            is_here = filled and digest not in unwanted
+            unwanted.discard(digest)
+            assert tier.end(digest, filled=filled) == is_here
+            if is_here:
                 here[digest] = value
         elif call == "get":
             found = tier.get(digest)
@@ -123,6 +125,26 @@ def test_any_sequence_of_calls(slots: int, seed: int) -> None:
                 here[digest] = here.pop(digest)
         elif call == "discard":
             assert tier.discard(digest) == (here.pop(digest, None) is not None)
+            unwanted |= filling.keys() & {digest}
         tier.check()
         assert tier.digests() == list(here)
         assert tier.num_available == slots - len(filling)
+
+
+def test_what_is_discarded_while_it_is_read_is_not_there_at_its_end() -> None:
+    """Its slot is nobody else's until then; and the page may come again."""
+    tier = HostTier(2, 4)
+    assert tier.begin(name(1), b"a") is not None
+    assert tier.begin(name(2), b"b") is not None
+    assert not tier.discard(name(1))
+    assert tier.begin(name(3), b"") is None
+    tier.check()
+    assert not tier.end(name(1), filled=True)
+    assert name(1) not in tier
+    assert tier.discard_all(b"b") == []
+    assert not tier.end(name(2), filled=True)
+    fill(tier, 1, b"a")
+    fill(tier, 2, b"b")
+    assert tier.discard_all(b"a") == [name(1)]
+    assert tier.digests() == [name(2)]
+    tier.check()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from radixchat.engine.config import EngineConfig
 from radixchat.engine.engine import Engine
 from radixchat.engine.hint import Prefetch, Purge
 from radixchat.engine.request import FinishReason, Request, Usage
+from radixchat.engine.tiers import tiers as tiers_module
+from radixchat.engine.tiers.host_tier import HostTier
 from radixchat.engine.tiers.memory_store import MemoryStore
+from radixchat.engine.tiers.page_store import StoredPage
 from radixchat.engine.weights import Checkpoint
 from radixchat.radix.cache import PrefixCache
 from radixchat.tests.engine.driver import answer, greedy, prompt, run
@@ -233,3 +237,125 @@ def test_what_others_may_not_have(tiny: Checkpoint) -> None:
     assert drive(engine, Request(7, tokens.copy(), greedy(1), namespace=b"b")).cached_tokens == 0
     engine.flush(b"a")
     assert drive(engine, Request(8, tokens.copy(), greedy(1), namespace=b"a")).cached_tokens == 0
+
+
+def kept(tiny: Checkpoint, *seeds: int, length: int = LENGTH) -> MemoryStore:
+    """A store that has these prompts."""
+    store = store_for(tiny)
+    engine = make(tiny, store)
+    for seed in seeds:
+        answer(engine, prompt(length, seed), greedy(1))
+    engine.close()
+    return store
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_what_is_deleted_while_it_is_read_is_nowhere(tiny: Checkpoint, everything: bool) -> None:
+    """Neither in memory when the read has ended, nor in the store when the engine is closed."""
+    store = kept(tiny, 1)
+    store.delay_s = 0.01
+    engine = make(tiny, store, host_cache_bytes=HOST)
+    tokens = prompt(LENGTH, 1)
+    engine.hint(Prefetch(tuple(tokens)))
+    tiers = engine.tiers
+    assert tiers is not None
+    assert not tiers.is_idle
+    if everything:
+        engine.flush(None)
+    else:
+        engine.purge(Purge(tuple(tokens), "c"))
+    until(engine, lambda: tiers.is_idle)
+    assert len(tiers.host) == 0
+    tiers.host.check()
+    engine.close()
+    assert not store.pages
+
+
+def test_a_gate_that_refuses_memory_says_why(tiny: Checkpoint) -> None:
+    """What was in host memory and is computed again has a reason."""
+    engine = make(tiny, host_cache_bytes=HOST, tier_gate="never")
+    for seed in range(COUNT):
+        drive(engine, Request(seed, prompt(LENGTH, seed), greedy(1)))
+    usage = drive(engine, Request(100, prompt(LENGTH, 0), greedy(1)))
+    assert (usage.host_tokens, usage.not_restored) == (0, "the gate is shut")
+
+
+def test_what_comes_too_late_has_a_reason(tiny: Checkpoint) -> None:
+    """A store that hangs is not waited for, and the answer says what was not waited for."""
+    store = kept(tiny, 1)
+    store.delay_s = 0.5
+    engine = make(tiny, store, tier_gate="measured")
+    assert engine.tiers is not None
+    usage = drive(engine, Request(1, prompt(LENGTH, 1), greedy(1)))
+    assert usage.disk_tokens == 0
+    assert usage.not_restored is not None
+
+
+class BrokenStore(MemoryStore):
+    """One with a bug."""
+
+    def get(
+        self,
+        digests: Sequence[bytes],
+        into: Sequence[memoryview],
+        deadline: float | None = None,
+    ) -> int:
+        """PageStore.get."""
+        raise RuntimeError("a bug")
+
+    def put(self, pages: Sequence[StoredPage], deadline: float | None = None) -> int:
+        """PageStore.put."""
+        raise RuntimeError("a bug")
+
+
+def test_a_bug_in_a_store_ends_no_answer(
+    tiny: Checkpoint, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged; what was to be read is computed, and what was to be written is not there."""
+    good = kept(tiny, 1)
+    store = BrokenStore(good.page_bytes)
+    store.pages = good.pages
+    tokens = prompt(LENGTH, 1)
+    expected = answer(make(tiny), tokens, greedy(5)).tokens
+    # One page is read to calibrate, on the thread that makes the engine.
+    store.get = good.get  # type: ignore[method-assign]  # until the engine is there
+    engine = make(tiny, store)
+    del store.get
+    request = Request(1, tokens.copy(), greedy(5))
+    with caplog.at_level(logging.ERROR):
+        assert drive(engine, request).computed_tokens == LENGTH
+        assert request.tokens[LENGTH:] == expected
+        engine.close()
+    assert "failed to read" in caplog.text
+    assert "a bug" in caplog.text
+
+
+def test_paths_that_wait_for_a_store_are_bounded(
+    tiny: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often a prefix is asked for while nothing can be written."""
+    monkeypatch.setattr(tiers_module, "MAX_PATHS", 4)
+    engine = make(tiny, store_for(tiny))
+    tiers = engine.tiers
+    assert tiers is not None
+    for _ in range(10):
+        tiers.reused(prompt(LENGTH, 1), b"", LENGTH)
+    assert engine.has_chores
+    assert len(tiers._paths) == 4
+
+
+def test_a_prompts_own_pages_make_no_room_for_its_others(tiny: Checkpoint) -> None:
+    """Of one that is longer than memory is, what fits comes back, from its beginning."""
+    store = kept(tiny, 1, length=400)
+    engine = make(tiny, store)
+    tiers = engine.tiers
+    assert tiers is not None
+    small = HostTier(16, store.page_bytes)
+    tiers.host = small
+    tiers.attach(tiers._cache)
+    tokens = prompt(400, 1)
+    for length in (160, 400):  # the second finds ten pages of it in memory
+        engine.hint(Prefetch(tuple(tokens[:length])))
+        until(engine, lambda: tiers.is_idle)
+    assert len(small) == 16
+    assert drive(engine, Request(1, tokens, greedy(1))).cached_tokens >= 160
