@@ -6,23 +6,27 @@ What is only read comes from the store; what needs the model waits for it. Knows
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from radixchat.chat_cli.background_model import BackgroundModel, News
+from radixchat.chat_cli.backoff import Backoff
+from radixchat.chat_cli.busy_wait import BusyWait
 from radixchat.chat_cli.loading_thread import LoadingThread
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.local_principal import LOCAL_PRINCIPAL
 from radixchat.server.protocol import (
     CacheReport,
     CacheTree,
+    ConversationLocked,
     ConversationView,
     MessageView,
     RadixChatError,
     ResponseEvent,
     ResponseOptions,
     SearchHit,
+    ServerDraining,
     TreeMessage,
 )
 
@@ -30,16 +34,20 @@ if TYPE_CHECKING:
     from radixchat.server.conversation_reader import ConversationReader
     from radixchat.server.service import ChatService
 
+_Reply = TypeVar("_Reply")
+
 
 class BackgroundClient:
     """A ChatClient over `model` and the store that `reader` reads; it changes models, too.
 
     kept: what is made is kept when the run ends. Whatever waits for the model may raise
-    ModelLoadError, there is none; or ServerDraining, the waiting was stopped.
+    ModelLoadError, there is none; or ServerDraining, the waiting was stopped. A conversation that
+    another process is answering is waited for as long as at a server.
     """
 
     def __init__(self, model: BackgroundModel, reader: ConversationReader, *, kept: bool) -> None:
         self.model = model
+        self.backoff = Backoff()
         self._reader = reader
         self._kept = kept
 
@@ -59,6 +67,11 @@ class BackgroundClient:
         """What to tell once, when the model is there."""
         service = self.model.opened
         return () if service is None else service.notices
+
+    @property
+    def is_lost(self) -> bool:
+        """Never: the conversations are in this process."""
+        return False
 
     def stop_waiting(self) -> None:
         """Whoever waits for the model gives up."""
@@ -121,18 +134,24 @@ class BackgroundClient:
     ) -> ConversationView:
         """Change what is given."""
         service = await self.model.service()
-        return await service.update_conversation(conversation, title=title, system=system, tip=tip)
+        return await self._when_idle(
+            lambda: service.update_conversation(conversation, title=title, system=system, tip=tip)
+        )
 
     async def delete_conversation(self, conversation: str) -> None:
         """With what only it had in the cache."""
-        await (await self.model.service()).delete_conversation(conversation)
+        service = await self.model.service()
+        await self._when_idle(lambda: service.delete_conversation(conversation))
 
     async def fork_conversation(
         self, conversation: str, *, at: str | None = None, title: str = ""
     ) -> ConversationView:
         """Another conversation that goes on from the tip, or from `at`."""
         service = await self.model.service()
-        return await service.fork_conversation(conversation, at=at, title=title, kept=self._kept)
+        kept = self._kept
+        return await self._when_idle(
+            lambda: service.fork_conversation(conversation, at=at, title=title, kept=kept)
+        )
 
     async def inspect(
         self,
@@ -178,7 +197,8 @@ class BackgroundClient:
 
     async def undo(self, conversation: str) -> MessageView:
         """Remove the last turn; its user's message."""
-        return await (await self.model.service()).undo(conversation)
+        service = await self.model.service()
+        return await self._when_idle(lambda: service.undo(conversation))
 
     async def open_conversation(self, conversation: str) -> None:
         """Somebody is about to go on with it: at once, or when the model is there."""
@@ -205,9 +225,38 @@ class BackgroundClient:
     async def _answer(
         self, ask: Callable[[ChatService], AsyncGenerator[ResponseEvent]]
     ) -> AsyncGenerator[ResponseEvent]:
-        async with contextlib.aclosing(ask(await self.model.service())) as events:
-            async for event in events:
-                yield event
+        service = await self.model.service()
+        busy = self._busy_wait()
+        while True:
+            async with contextlib.aclosing(ask(service)) as events:
+                try:
+                    created = await anext(events)
+                except ConversationLocked as locked:
+                    await self._pause(busy, locked)
+                    continue
+                yield created
+                async for event in events:
+                    yield event
+                return
+
+    async def _when_idle(self, ask: Callable[[], Awaitable[_Reply]]) -> _Reply:
+        """What is answered, once nobody else changes the conversation; not waited for long."""
+        busy = self._busy_wait()
+        while True:
+            try:
+                return await ask()
+            except ConversationLocked as locked:
+                await self._pause(busy, locked)
+
+    def _busy_wait(self) -> BusyWait:
+        return BusyWait(self.backoff.busy_s, self.model.pause)
+
+    async def _pause(self, busy: BusyWait, locked: ConversationLocked) -> None:
+        """Raises `locked` where it is not asked for again; who stops it wants its reason."""
+        try:
+            await busy.after(locked)
+        except ServerDraining:
+            raise locked from None
 
 
 @asynccontextmanager

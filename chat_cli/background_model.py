@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from radixchat.chat_cli import model_loading
 from radixchat.chat_cli.collection import collect_all, no_collection
@@ -32,6 +32,7 @@ _READ_ONLY = (
     "conversations can be read, and nothing is answered: `/model NAME` loads another model, "
     "`radixchat models list` shows which are here"
 )
+_BUSY = "the conversation is being answered elsewhere; waiting …"
 
 
 class News(Protocol):
@@ -120,6 +121,13 @@ class BackgroundModel:
         assert self._opening is not None, "it is started before it is used"
         return self._opening.result()
 
+    async def pause(self, seconds: float) -> None:
+        """Wait before what is busy is asked again. Raises ServerDraining after `stop_waiting`."""
+        with self._stoppable() as stopped, self._news.during(_BUSY):
+            await asyncio.wait((stopped,), timeout=seconds)
+            if stopped.done():
+                raise ServerDraining(0, "stopped; nothing was sent")
+
     def stop_waiting(self) -> None:
         """Whoever waits gets a ServerDraining; the loading goes on."""
         for waiting in self._waiting:
@@ -171,15 +179,22 @@ class BackgroundModel:
         if loading is None:
             return
         assert self._opening is not None, "it is being loaded"
+        shown = contextlib.nullcontext() if quietly else self._news.during(loading)
+        with self._stoppable() as stopped, shown:
+            both: set[asyncio.Future[Any]] = {self._opening, stopped}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not self._opening.done():
+            raise ServerDraining(0, "stopped; nothing was sent, the model is not loaded yet")
+
+    @contextlib.contextmanager
+    def _stoppable(self) -> Iterator[asyncio.Future[None]]:
+        """What `stop_waiting` makes done while the block runs."""
         stopped = asyncio.get_running_loop().create_future()
         self._waiting.add(stopped)
         try:
-            with contextlib.nullcontext() if quietly else self._news.during(loading):
-                await asyncio.wait({self._opening, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            yield stopped
         finally:
             self._waiting.discard(stopped)
-        if not self._opening.done():
-            raise ServerDraining(0, "the model is not loaded yet")
 
     async def _open(self, name: str, before: str | None) -> ChatService:
         self._refusal = None

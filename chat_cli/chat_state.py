@@ -6,16 +6,18 @@ none of these, and shows no answer.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
 
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chooser import Chooser
-from radixchat.chat_cli.client import ChatClient
+from radixchat.chat_cli.client import ChatClient, Waits
 from radixchat.chat_cli.foreign_changes import foreign_changes
 from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import (
+    ConversationNotFound,
     ErrorInfo,
     InvalidRequest,
     MessageView,
@@ -25,6 +27,8 @@ from radixchat.server.protocol import (
 )
 
 NO_TURN = "the conversation has no turn yet"
+_LOOK_SECONDS = 0.5
+"""How long whoever leaves waits to hear whether there is anything to come back to."""
 
 
 class ChatState:
@@ -112,8 +116,26 @@ class ChatState:
     async def leave(self) -> None:
         """Begin another conversation with the next message. Raises RadixChatError."""
         if self.conversation is not None:
-            await self.client.close_conversation(self.conversation)
+            await self.close(self.conversation)
         self.forget()
+
+    async def close(self, conversation: str) -> None:
+        """Say that nobody is about to go on with it; it may be gone. Raises RadixChatError."""
+        with contextlib.suppress(ConversationNotFound):
+            await self.client.close_conversation(conversation)
+
+    async def is_gone(self) -> bool:
+        """Whether somebody else has deleted the conversation, as far as that is known at once."""
+        if self.conversation is None or (isinstance(self.client, Waits) and self.client.is_lost):
+            return False
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS):
+                await self.client.conversation(self.conversation)
+        except ConversationNotFound:
+            return True
+        except (RadixChatError, TimeoutError):
+            return False
+        return False
 
     def forget(self) -> None:
         """As `leave`, and nobody is told: the conversation is gone, or goes on elsewhere."""

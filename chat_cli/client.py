@@ -161,6 +161,10 @@ class ChatClient(Protocol):
 class Waits(Protocol):
     """A client that waits for a server that is lost, or for a model that is being loaded."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether its server is not there now, as far as is known."""
+
     def stop_waiting(self) -> None:
         """Whoever waits now gets a RadixChatError, or of an answer its end as far as it came."""
 

@@ -133,7 +133,7 @@ class ConversationCommands:
         left = state.conversation
         messages = await state.enter(view.id)
         if left is not None:
-            await state.client.close_conversation(left)
+            await state.close(left)
         self._tell_place(f"in {described(view)} now", messages)
         view = await state.client.conversation(view.id)
         if view.running is not None:
@@ -225,6 +225,8 @@ class ConversationCommands:
         conversation = self._with_turn()
         if name is not None:
             await self._rename(name)
+        else:
+            await self._state.client.conversation(conversation)  # it may be gone
         self._state.notes.styled(Text(f"{way_back(conversation, self._settings)}"))
 
     async def _export(self, kind: str, file: str | None) -> None:

@@ -33,6 +33,7 @@ from radixchat.chat_cli.conversation_commands import ConversationCommands
 from radixchat.chat_cli.interrupts import Interrupts
 from radixchat.chat_cli.left_out import left_out_note
 from radixchat.chat_cli.notes import Notes
+from radixchat.chat_cli.refusal import refusal_of
 from radixchat.chat_cli.render import Output
 from radixchat.chat_cli.setting_commands import SettingCommands
 from radixchat.chat_cli.settings import ChatSettings
@@ -46,7 +47,6 @@ from radixchat.server.protocol import (
     ResponseDone,
     ResponseEvent,
     ServerUnreachable,
-    describe_error,
 )
 
 _TOO_LONG = "context_length_exceeded"
@@ -112,7 +112,7 @@ class Dialogue:
         try:
             return await self._perform(command)
         except RadixChatError as error:
-            return self.state.say_failed(describe_error(error))
+            return self.state.say_failed(refusal_of(error, self.state.conversation))
 
     async def user_turns(self) -> list[str]:
         """The texts of the user's turns so far. Raises RadixChatError."""
@@ -164,7 +164,7 @@ class Dialogue:
         try:
             await self.state.create()
         except RadixChatError as error:
-            return self._refuse(describe_error(error))
+            return self._refuse(refusal_of(error, self.state.conversation))
         attached = tuple(self.state.attachments)
         message = "\n\n".join([*attached, text])
         options = self.state.options
@@ -186,7 +186,7 @@ class Dialogue:
         try:
             await self.state.look_elsewhere()
         except ServerUnreachable as error:  # the question would wait as long once more
-            return self._refuse(describe_error(error))
+            return self._refuse(refusal_of(error, self.state.conversation))
 
         def accepted(created: ResponseCreated) -> None:
             del self.state.attachments[:attached]
@@ -212,7 +212,7 @@ class Dialogue:
         try:
             await self.state.look_elsewhere()
         except ServerUnreachable as error:
-            return self._refuse(describe_error(error))
+            return self._refuse(refusal_of(error, self.state.conversation))
         siblings = Siblings(
             self._client,
             conversation,

@@ -6,12 +6,12 @@ but what it did is not done twice. Knows no answer: `AsyncChatClient` adds those
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from radixchat.chat_cli.answer_exchange import new_event_id
+from radixchat.chat_cli.busy_wait import BusyWait
 from radixchat.chat_cli.connection_loss import ConnectionLost
 from radixchat.chat_cli.inbox import Event
 from radixchat.chat_cli.server_connection import ServerConnection
@@ -316,18 +316,14 @@ class RemoteConversations:
 
         Raises ConnectionLost, and what is refused.
         """
-        loop = asyncio.get_running_loop()
-        give_up = loop.time() + self._link.backoff.busy_s
+        busy = BusyWait(self._link.backoff.busy_s, self._link.pause)
         await self._cancel_abandoned(connection)
         while True:
             try:
                 return await connection.ask(asking(type_, **fields))
             except ConversationLocked as locked:
-                left = give_up - loop.time()
-                if locked.retry_after_ms <= 0 or left <= 0:
-                    raise
                 try:
-                    await self._link.pause(min(locked.retry_after_ms / 1000, left))
+                    await busy.after(locked)
                 except WaitingStopped:
                     raise locked from None
 

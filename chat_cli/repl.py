@@ -39,6 +39,8 @@ from radixchat.server.protocol import RadixChatError
 
 _MULTILINE = "Enter begins a new line, Alt-Enter sends; commands are as ever, /multi ends this"
 
+_GONE = "conversation_not_found"
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -184,6 +186,9 @@ class Repl:
             return Draft()
         if not isinstance(command, Say | Edit):
             return Draft(turn=entered.turn)
+        if refusal.code == _GONE:
+            self._notes.aside("your text is kept: Up brings it back")
+            return Draft()
         if self._prompt.has_keys:
             self._notes.note("your message was not sent; Up brings it back")
             return Draft()

@@ -278,10 +278,9 @@ async def _converse(
         code = await repl.run()
     finally:
         terminal.restore()
-    returns = dialogue.stored is not None and settings.log and code in _LEFT_BY_USER
-    if returns and streams.answers_on_screen:
-        assert dialogue.stored is not None
-        streams.notes.aside(f"`{way_back(dialogue.stored, settings)}` goes on here")
+    returns = dialogue.stored if settings.log and code in _LEFT_BY_USER else None
+    if returns and streams.answers_on_screen and not await dialogue.state.is_gone():
+        streams.notes.aside(f"`{way_back(returns, settings)}` goes on here")
     return code
 
 

@@ -18,6 +18,7 @@ from radixchat.chat_cli.chooser import Chooser
 from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.interrupts import Interrupts, Target
 from radixchat.chat_cli.notes import Notes
+from radixchat.chat_cli.refusal import refusal_of
 from radixchat.chat_cli.render import Output
 from radixchat.chat_cli.turn import TICK_SECONDS, Turn, failed
 from radixchat.server.protocol import (
@@ -27,7 +28,6 @@ from radixchat.server.protocol import (
     ResponseDone,
     ResponseEvent,
     ResponseOptions,
-    describe_error,
 )
 
 _SEEDS = 2**63
@@ -210,7 +210,8 @@ class _Sibling:
                         case ResponseDone():
                             done = event
         except RadixChatError as error:
-            done = failed(self._conversation, self._response, describe_error(error))
+            refusal = refusal_of(error, self._conversation)
+            done = failed(self._conversation, self._response, refusal)
         finally:
             self.text = "".join(deltas)
         assert done is not None, "a response ended without its terminal event"

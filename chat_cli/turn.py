@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from radixchat.chat_cli.client import ChatClient
 from radixchat.chat_cli.interrupts import Interrupts, Target
+from radixchat.chat_cli.refusal import refusal_of
 from radixchat.chat_cli.render import Answer, Output
 from radixchat.server.protocol import (
     ErrorInfo,
@@ -21,7 +22,6 @@ from radixchat.server.protocol import (
     ResponseEvent,
     ResponseTimings,
     ResponseUsage,
-    describe_error,
 )
 
 TICK_SECONDS = 0.05
@@ -124,7 +124,8 @@ class Turn:
                         case ResponseDone():
                             done = event
         except RadixChatError as error:
-            return failed(self._conversation, self._response, describe_error(error))
+            refusal = refusal_of(error, self._conversation)
+            return failed(self._conversation, self._response, refusal)
         assert done is not None, "a response ended without its terminal event"
         return done
 

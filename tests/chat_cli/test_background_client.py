@@ -14,12 +14,15 @@ from pathlib import Path
 import pytest
 
 from radixchat.chat_cli.background_client import BackgroundClient, open_background, open_loaded
+from radixchat.chat_cli.backoff import Backoff
 from radixchat.chat_cli.client import ChangesModel, ChatClient, Waits
 from radixchat.chat_cli.loading_thread import LoadingThread
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import (
     ConfigError,
+    ConversationLocked,
     ModelLoadError,
+    ResponseCreated,
     ResponseDone,
     ResponseOptions,
     ServerDraining,
@@ -133,7 +136,7 @@ def test_nobody_need_wait(settings: ChatSettings, gated: GatedModel) -> None:
             asked = asyncio.create_task(client.create_conversation())
             await heard.waits.wait()
             client.stop_waiting()
-            with pytest.raises(ServerDraining, match="not loaded yet"):
+            with pytest.raises(ServerDraining, match="nothing was sent, the model is not loaded"):
                 await asked
             await asyncio.to_thread(gated.open)
             assert await client.create_conversation()
@@ -305,3 +308,43 @@ def test_model_in_a_script(settings: ChatSettings, tmp_path: Path) -> None:
     assert done.code == 69
     assert "error: there is no file ./nowhere.gguf\n" in done.stderr
     assert [m.text for m in messages_of(settings) if m.role == "user"] == ["three"]
+
+
+def test_a_conversation_that_is_being_answered(settings: ChatSettings) -> None:
+    """It is waited for; that can be stopped, and does not last for ever."""
+
+    async def body() -> None:
+        heard = Heard()
+        async with behind(settings, heard) as client:
+            await client.model.start()
+            conversation = await client.create_conversation()
+            await answer(client, conversation, "one")
+            endless = client.send(conversation, "two", ResponseOptions(max_output_tokens=4000))
+            created = await anext(endless)
+            assert isinstance(created, ResponseCreated)
+
+            client.backoff = Backoff(busy_s=0)
+            with pytest.raises(ConversationLocked):
+                await answer(client, conversation)
+            with pytest.raises(ConversationLocked):
+                await client.undo(conversation)
+
+            client.backoff = Backoff(busy_s=3600)
+            heard.waits.clear()
+            asked = asyncio.create_task(answer(client, conversation))
+            await heard.waits.wait()
+            client.stop_waiting()
+            with pytest.raises(ConversationLocked):
+                await asked
+
+            heard.waits.clear()
+            asked = asyncio.create_task(answer(client, conversation, "three"))
+            await heard.waits.wait()
+            assert "being answered elsewhere" in heard.shown[-1]
+            await client.cancel(created.response)
+            assert [event async for event in endless]
+            assert (await asked).status == "incomplete"
+            texts = [m.text for m in await client.messages(conversation) if m.role == "user"]
+            assert texts == ["one", "two", "three"]
+
+    run(body)

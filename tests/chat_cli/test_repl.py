@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from radixchat.server.local_principal import LOCAL_PRINCIPAL
+from radixchat.server.store import Store
 from radixchat.tests.chat_cli.chat_terminal import COMMAND, ChatTerminal
 from radixchat.tests.chat_cli.scripted import messages_of, tiny_settings
 from radixchat.tests.slow_steps import slow_command
@@ -330,3 +332,20 @@ def test_leaving_in_the_middle_of_a_long_prompt(default_model: Path) -> None:
         assert chat.exit_code() == 130
         assert time.monotonic() - started < 10  # the deadline is 1 s; the machine may be busy
         assert "Traceback" not in chat.text
+
+
+def test_deleted_elsewhere(chat: ChatTerminal, tmp_path: Path) -> None:
+    """What was typed is kept, a way on is told, and none back to what is not there."""
+    chat.enter("hello")
+    chat.answered(1)
+    with Store(tmp_path / "data" / "sessions.db") as store:
+        for conversation in store.conversations(principal=LOCAL_PRINCIPAL, limit=9):
+            store.delete_conversation(conversation.id, principal=LOCAL_PRINCIPAL)
+    chat.enter("once more")
+    chat.wait_for("error: this conversation was deleted elsewhere; /new begins another")
+    chat.wait_for(r"your text is kept: Up brings it back\n> ?\Z")
+    chat.type("\x1b[A")
+    chat.wait_for(r"> once more\Z")
+    chat.type("\x15\x04")
+    assert chat.exit_code() == 0
+    assert "goes on here" not in chat.text

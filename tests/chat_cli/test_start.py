@@ -65,7 +65,7 @@ def test_ctrl_c_gives_it_back(
     loading.enter("hello")
     loading.wait_for("loading gated …")
     loading.type("\x03")
-    loading.wait_for(r"error: the model is not loaded yet\n> hello\Z")
+    loading.wait_for(r"error: stopped; nothing was sent, the model is not loaded yet\n> hello\Z")
     gated.open()
     loading.enter(" again")
     loading.answered(1)
