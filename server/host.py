@@ -26,6 +26,7 @@ from ulid import ULID
 
 from radixchat.engine.config import EnginePlan
 from radixchat.engine.errors import EngineStopped, RadixChatError, ServerDraining
+from radixchat.engine.hint import Purge
 from radixchat.engine.request import TokenEvent
 from radixchat.engine.thread import EngineThread
 from radixchat.engine.tiers.disk_forgetting import StoredPath, forget_on_disk
@@ -41,6 +42,7 @@ from radixchat.server.response import LiveResponse
 from radixchat.server.rows import ForgottenPath, Outcome
 from radixchat.server.service import ChatService
 from radixchat.server.store import Store
+from radixchat.server.store_removal import Removed
 
 _LOGGER = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -193,7 +195,7 @@ class ChatHost:
                 stack.callback(self._database_thread.shutdown)
                 stack.push_async_callback(self.database, self.store.close)
             stack.callback(self.options.close)
-            stack.push_async_callback(self.engine.stop)
+            stack.push_async_callback(self._stop_engine)
             await self._cancel_all(SHUTDOWN if self.is_draining else "interrupted")
         self._ended.clear()  # a process that goes on has a use for their memory
 
@@ -223,6 +225,32 @@ class ChatHost:
             )
         except (RadixChatError, OSError) as error:
             _LOGGER.warning("what was kept of a deleted conversation is still there: %s", error)
+
+    async def forget_left_over(self) -> None:
+        """Delete from the disk what was not to be kept, and was of processes that are gone."""
+        await self._forget_all(await self.database(self.store.take_removed))
+
+    async def _stop_engine(self) -> None:
+        """Before that it is told what is not to be kept: it keeps on the disk what it has."""
+        removed: list[Removed] = []
+        try:
+            if self._closes_store:  # else they are there as long as that is
+                await self.database(self.store.delete_unkept)
+            removed = await self.database(self.store.take_removed)
+            for one in removed:
+                namespace = self.namespace_of(one.principal)
+                for path in one.paths:
+                    self.engine.hint(Purge(path.token_ids, one.id, namespace, path.start))
+        finally:
+            await self.engine.stop()
+        await self._forget_all(removed)
+
+    async def _forget_all(self, removed: Sequence[Removed]) -> None:
+        by_principal: dict[str, list[ForgottenPath]] = {}
+        for one in removed:
+            by_principal.setdefault(one.principal, []).extend(one.paths)
+        for principal, paths in by_principal.items():
+            await self.forget_on_disk(principal, paths)
 
     async def save_partial(self, response: str, answer: Answer, sequence: int) -> None:
         """Keep a running response's answer so far (the LiveResponse calls this)."""

@@ -141,6 +141,7 @@ async def run_host(
         secret=secret,
     )
     try:
+        await host.forget_left_over()
         yield host
     finally:
         await host.close()

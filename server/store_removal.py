@@ -54,6 +54,15 @@ class Unkept:
     updated_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A conversation that is not there any more; paths: the tokens that only it had."""
+
+    id: str
+    principal: str
+    paths: list[ForgottenPath]
+
+
 def find_unkept(db: Database) -> list[Unkept]:
     """What was not to be kept, and what was made for a response that has not begun."""
     columns = "SELECT id, principal, owner, updated_at FROM conversation"

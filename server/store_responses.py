@@ -8,7 +8,7 @@ refuses to take of an end is kept and tried again.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,7 +28,7 @@ from radixchat.server.rows import (
 )
 from radixchat.server.store_conversation import check_metadata
 from radixchat.server.store_file import StoreFile
-from radixchat.server.store_removal import Unkept
+from radixchat.server.store_removal import Removed, Unkept
 from radixchat.server.store_turn import NewResponse, begin, end, reopen
 
 # So long somebody may still be about to use what he has made and not used.
@@ -44,6 +44,7 @@ class ResponseStore:
         self._owner = Owner(None if self._file.in_memory else path.resolve())
         self._unsaved: dict[str, Outcome] = {}  # ended here, but the disk refused to take it
         self._unkept: dict[str, str] = {}  # conversations that end with this process; whose
+        self._removed: list[Removed] = []  # of these, what nobody was told of yet
         try:
             self.recover()
             self._sweep()
@@ -73,17 +74,36 @@ class ResponseStore:
             try:
                 if self._unsaved:
                     self.recover()
-                if self._unkept:
-                    with self._file.writing() as db:
-                        for conversation, principal in self._unkept.items():
-                            store_removal.delete_conversation(db, conversation, principal)
+                self.delete_unkept()
             finally:
                 self._unsaved.clear()
                 self._unkept.clear()
+                self._removed.clear()
                 try:
                     self._owner.release()
                 finally:
                     self._file.close()
+
+    def delete_unkept(self) -> None:
+        """Delete what was not to be kept of this process, which ends."""
+        if self._unkept:
+            with self._file.writing() as db:
+                self._delete(db, self._unkept.items())
+            self._unkept.clear()
+
+    def take_removed(self) -> list[Removed]:
+        """What was deleted because it was not to be kept, each told once.
+
+        Whoever has computed something of it has to forget that too.
+        """
+        removed, self._removed = self._removed, []
+        return removed
+
+    def _delete(self, db: Database, conversations: Iterable[tuple[str, str]]) -> None:
+        for id_, principal in conversations:
+            paths = store_removal.delete_conversation(db, id_, principal)
+            if paths:
+                self._removed.append(Removed(id_, principal, paths))
 
     def begin_response(
         self,
@@ -285,8 +305,7 @@ class ResponseStore:
             left_over = [row for row in store_removal.find_unkept(db) if not self._needs(row)]
         if left_over:
             with self._file.writing() as db:
-                for row in left_over:
-                    store_removal.delete_conversation(db, row.id, row.principal)
+                self._delete(db, [(row.id, row.principal) for row in left_over])
 
     def _needs(self, row: Unkept) -> bool:
         now = time.time()

@@ -119,8 +119,11 @@ class PageWriter:
             wait([self._writes[0].future], max(0.0, deadline - time.monotonic()))
 
     def close(self) -> None:
-        """Give up what waits, when the write that runs has ended."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """Give up what waits to be written, not what is to be deleted; when both have ended."""
+        for write in self._writes:
+            if write.digests:
+                write.future.cancel()
+        self._thread.shutdown(wait=True)
 
     def _forget(self, digests: set[bytes]) -> None:
         self._batch = [page for page in self._batch if page.digest not in digests]

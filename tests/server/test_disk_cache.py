@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import sqlite3
 from collections.abc import Mapping
@@ -240,6 +241,31 @@ def test_what_is_deleted_is_in_no_tier(disk: LocalSettings) -> None:
     assert not any(page in files for page in gone)
     assert all(page in files for page in after.values())
     assert again(disk, other).usage.disk_tokens > 0
+
+
+def test_what_is_not_kept_is_not_kept_on_the_disk(disk: LocalSettings) -> None:
+    """Neither by a process that ends, nor once another finds what one that was killed has left."""
+    assert disk.disk_cache_folder is not None
+    assert disk.database is not None
+
+    async def unkept(service: ChatService) -> None:
+        conversation = await service.create_conversation(kept=False)
+        await finish(service.send(conversation, LONG_TEXT, GREEDY))
+
+    serve(unkept, disk)
+    assert pages_in(disk.disk_cache_folder) == 0
+
+    first_turn(disk)
+    assert pages_in(disk.disk_cache_folder) > 0
+    with contextlib.closing(sqlite3.connect(disk.database)) as db, db:
+        # As a process leaves it that is killed.
+        db.execute("UPDATE conversation SET kept = 0, owner = 'gone', updated_at = 0")
+
+    async def nothing(service: ChatService) -> None:
+        pass
+
+    serve(nothing, disk)
+    assert pages_in(disk.disk_cache_folder) == 0
 
 
 def contents(folder: Path) -> dict[bytes, bytes]:

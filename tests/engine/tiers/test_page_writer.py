@@ -182,3 +182,16 @@ def test_closing_gives_up_what_waits(scene: Scene) -> None:
     scene.writer.wait(began + 0.02)
     assert not scene.writer.is_idle
     assert time.monotonic() - began < 10
+
+
+def test_closing_does_not_give_up_what_is_to_be_deleted() -> None:
+    """However much was still to be written before: that is given up."""
+    scene = Scene()
+    scene.put(*range(BATCH))
+    scene.settle()
+    scene.store.may = False
+    scene.put(*range(BATCH, 3 * BATCH))
+    scene.writer.delete([name(3)])
+    scene.store.may = True
+    scene.writer.close()
+    assert name(3) not in scene.store.pages
