@@ -22,7 +22,7 @@ from radixchat.engine.tiers.disk_format import (
     slot_bytes,
 )
 from radixchat.engine.tiers.disk_index import FAILURES, DiskIndex, NewerFormat, failure_of
-from radixchat.engine.tiers.disk_lock import folder_lock
+from radixchat.engine.tiers.disk_lock import FolderBusy, folder_lock
 from radixchat.engine.tiers.disk_rows import Place, Segment, drop, segments
 from radixchat.engine.tiers.disk_seal import checksum
 from radixchat.engine.tiers.disk_slots import SlotFile
@@ -117,11 +117,19 @@ def clear(folder: Path, name: str | None = None) -> Cleared:
     except NewerFormat as error:
         raise StoreError(f"{folder} is left alone: {error}") from error
     except FAILURES as error:
-        if failure_of(error) != "damage" or name is not None:
+        # One that is damaged, or has no room even for its index's log, goes as a whole.
+        if failure_of(error) == "busy" or name is not None:
             raise StoreError(f"cannot clear {folder}: {error}") from error
+        _discard(folder)
+    return Cleared(pages, max(0, before - bytes_on_disk(folder)))
+
+
+def _discard(folder: Path) -> None:
+    try:
         with folder_lock(folder):
             discard(folder)
-    return Cleared(pages, max(0, before - bytes_on_disk(folder)))
+    except (OSError, FolderBusy) as error:
+        raise StoreError(f"cannot clear {folder}: {error}") from error
 
 
 def _exists(folder: Path) -> bool:

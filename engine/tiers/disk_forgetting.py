@@ -13,12 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from radixchat.engine.errors import StoreError
 from radixchat.engine.tiers.disk_administration import disk_folders
 from radixchat.engine.tiers.disk_store import DiskStore
 from radixchat.radix.namespace import derive_namespace
 from radixchat.radix.tiers import page_digests
 
 _PURPOSE = {"purpose": "to delete"}
+_STILL_THERE = (
+    "cannot delete from {0} what was computed of it ({1}); `radixchat cache clear` deletes all"
+)
 _PAGE_BYTES, _QUOTA_BYTES = 1, 1 << 50  # nothing is written
 
 
@@ -46,20 +50,28 @@ def principal_namespace(secret: bytes, model: str, arithmetic: str, principal: s
 def forget_on_disk(folder: Path, secret: bytes, principal: str, paths: Sequence[StoredPath]) -> int:
     """Delete a principal's pages of paths, of all models; how many there were.
 
-    Raises StoreError: the folder is not one of ours.
+    Raises StoreError: the folder is not one of ours, or cannot be used: the pages are still there.
     """
-    mine = namespace_key_id(secret)
-    kinds = [kind.fields for kind in disk_folders(folder).kinds] if paths else []
-    digests = list(
-        _digests((k for k in kinds if k.get("namespaces") == mine), secret, principal, paths)
-    )
+    if not paths:
+        return 0
+    found, mine = disk_folders(folder), namespace_key_id(secret)
+    if found.problem is not None:
+        raise StoreError(_STILL_THERE.format(folder, found.problem))
+    kinds = [kind.fields for kind in found.kinds if kind.fields.get("namespaces") == mine]
+    digests = list(_digests(kinds, secret, principal, paths))
     if not digests:
         return 0
     store = DiskStore(folder, _PURPOSE, _PAGE_BYTES, _QUOTA_BYTES)
     try:
-        return store.delete(digests)
+        count = store.delete(digests)
     finally:
         store.close()
+    problem = store.problem
+    if problem is None and store.stats().misses.get("busy"):
+        problem = "another process does not let go of it"
+    if problem is not None:
+        raise StoreError(_STILL_THERE.format(folder, problem))
+    return count
 
 
 def _digests(

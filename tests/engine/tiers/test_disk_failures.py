@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import resource
@@ -14,9 +15,21 @@ from pathlib import Path
 
 import pytest
 
+from radixchat.engine.errors import StoreError
+from radixchat.engine.tiers.disk_administration import clear
+from radixchat.engine.tiers.disk_folder import slot_files
+from radixchat.engine.tiers.disk_forgetting import StoredPath, forget_on_disk, namespace_key_id
 from radixchat.engine.tiers.disk_format import INDEX
 from radixchat.tests.engine.tiers import disk_page
 from radixchat.tests.engine.tiers.disk_page import MIB, digest, got, has, make, pages
+
+SECRET = b"a secret of sixteen bytes"
+FORGETTABLE = {
+    "model": "m",
+    "arithmetic": "a",
+    "page_size": "16",
+    "namespaces": namespace_key_id(SECRET),
+}
 
 
 @pytest.fixture
@@ -144,6 +157,40 @@ def test_no_permission(tmp_path: Path, how: str) -> None:
     told = [line for line in done.stdout.splitlines() if line.startswith("WARN")]
     assert len(told) == (1 if how == "denied" else 2), done.stdout
     assert all("Permission denied" in line or "readonly" in line for line in told), told
+
+
+def test_a_disk_without_any_room(small_disk: Path) -> None:
+    """What cannot be deleted is said to be still there; all of it can be cleared."""
+    folder = small_disk / "pages"
+    store = make(folder, 11 * MIB, fingerprint=FORGETTABLE)
+    store.put(pages(1, 2))
+    store.close()
+    with contextlib.suppress(OSError):
+        fill(small_disk / "full")
+    with pytest.raises(StoreError, match="cannot delete from"):
+        forget_on_disk(folder, SECRET, "somebody", [StoredPath([1] * 64, 0)])
+    assert list(slot_files(folder))
+    assert clear(folder).bytes > 0
+    assert not list(slot_files(folder))
+    assert forget_on_disk(folder, SECRET, "somebody", [StoredPath([1] * 64, 0)]) == 0
+
+
+def test_a_deletion_that_is_kept_waiting_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion that was not done is not taken for one that was."""
+    monkeypatch.setattr("radixchat.engine.tiers.disk_index.BUSY_SECONDS", 0.1)
+    folder = tmp_path / "pages"
+    make(folder, fingerprint=FORGETTABLE).close()
+    store = make(folder, fingerprint=FORGETTABLE)
+    store.put(pages(1))
+    with contextlib.closing(sqlite3.connect(folder / INDEX, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="cannot delete from"):
+            forget_on_disk(folder, SECRET, "somebody", [StoredPath([1] * 64, 0)])
+    assert got(store, 1) == 1
+    assert forget_on_disk(folder, SECRET, "somebody", [StoredPath([1] * 64, 0)]) == 0
+    store.close()
 
 
 def test_an_index_that_is_locked_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
