@@ -199,6 +199,7 @@ class Dialogue:
             self._output,
             self._interrupts,
             accepted,
+            self._notes.note,
         )
         done = await turn.run()
         await self._conclude(done)

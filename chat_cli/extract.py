@@ -30,11 +30,6 @@ class CodeOutput:
         self._notes = notes
         self._raw = raw
 
-    @property
-    def is_drawing(self) -> bool:
-        """The code is written at once."""
-        return False
-
     def begin(self) -> Answer:
         """Nothing is shown before the answer is complete."""
         return _CollectedAnswer(self._write)
@@ -45,6 +40,10 @@ class CodeOutput:
         if done.response and done.error is None and not code_blocks(done.output_text):
             self.exit_code = exit_codes.ERROR
             self._notes.error("the answer has no code block, and --extract prints nothing else")
+
+    def remark(self, text: str) -> bool:
+        """The code is written at once: there is room for a note."""
+        return False
 
     def document(self, text: str) -> None:
         """What was asked for by a command is no answer."""
@@ -64,14 +63,13 @@ class _CollectedAnswer:
         self._parts: list[str] = []
         self._closed = False
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether it was handed on."""
-        return self._closed
-
     def feed(self, delta: str) -> None:
         """Keep it."""
         self._parts.append(delta)
+
+    def remark(self, text: str) -> bool:
+        """Nothing is drawn that it could be below."""
+        return False
 
     def tick(self) -> None:
         """Nothing is drawn."""

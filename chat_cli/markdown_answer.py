@@ -19,11 +19,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.segment import Segment, Segments
 from rich.style import Style
 
+from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.markdown_stream import MarkdownStream
 
 REDRAW_SECONDS = 0.04
@@ -42,7 +43,8 @@ _ERASE_ROW, _UP = "\x1b[K", "\x1b[A"
 _WRAP_OFF, _WRAP_ON = "\x1b[?7l", "\x1b[?7h"
 # Zero-width joiner, emoji presentation, tones of skin.
 _JOINS = dict.fromkeys((0x200D, 0xFE0F, *range(0x1F3FB, 0x1F400)))
-_WAITING = [Segment("…", Style(dim=True))]
+_DIM = Style(dim=True)
+_WAITING = [Segment("…", _DIM)]
 
 
 class MarkdownAnswer:
@@ -67,6 +69,7 @@ class MarkdownAnswer:
         self._writing = 0.0  # seconds, in the last write: a terminal can be slow
         self._stream = MarkdownStream(console)
         self._waits = False
+        self._remark = ""
         self._row_widths: list[int] = []
         self._next_redraw = clock()
         self._paid_until = self._next_redraw - CREDIT_SECONDS
@@ -74,16 +77,20 @@ class MarkdownAnswer:
         if live:
             self._write(self._draw([_WAITING]))
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether everything is permanent."""
-        return self._closed
-
     def feed(self, delta: str) -> None:
         """More text; drawn now or at a later tick."""
+        self._remark = ""
         self._stream.feed(delta)
         self._waits = True
         self.tick()
+
+    def remark(self, text: str) -> bool:
+        """Show a line below the answer until more of it comes; False: nothing can be taken back."""
+        remark = neutral_line(text)
+        if self._live and not self._closed and remark != self._remark:
+            self._remark = remark
+            self._refresh()
+        return self._live and not self._closed
 
     def tick(self) -> None:
         """Draw what is not drawn yet, if enough time has passed."""
@@ -112,6 +119,9 @@ class MarkdownAnswer:
             rows = self._stream.open_rows()
             if not rows and not self._stream.has_final:
                 rows = [_WAITING]
+            if self._remark:
+                cut = set_cell_size(self._remark, min(cell_len(self._remark), self._console.width))
+                rows = [*rows, [Segment(cut, _DIM)]]
             final = self._erase() + final + self._draw(rows)
         self._write(final)
 

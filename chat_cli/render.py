@@ -21,12 +21,11 @@ from radixchat.server.protocol import ResponseDone
 class Answer(Protocol):
     """One accepted answer while it comes."""
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the text is complete."""
-
     def feed(self, delta: str) -> None:
         """More text."""
+
+    def remark(self, text: str) -> bool:
+        """Show a passing line until more text comes; False: say it otherwise, there is room."""
 
     def tick(self) -> None:
         """Time has passed; draw what waited."""
@@ -38,10 +37,6 @@ class Answer(Protocol):
 class Output(Protocol):
     """Where the turns of a run are shown."""
 
-    @property
-    def is_drawing(self) -> bool:
-        """Whether an answer is on its way to the stream: a note there would be in the middle."""
-
     def begin(self) -> Answer:
         """An answer has been accepted, or one is shown that is there already."""
 
@@ -50,6 +45,9 @@ class Output(Protocol):
 
         stopped_by: who asked for its end, if somebody did.
         """
+
+    def remark(self, text: str) -> bool:
+        """As of the answer that is on its way, if one is."""
 
     def document(self, text: str) -> None:
         """A text that is no answer, and was asked for: a conversation written out."""
@@ -66,15 +64,17 @@ class PlainAnswer:
         self._raw = raw
         self._closed = False
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether the line was ended."""
-        return self._closed
-
     def feed(self, delta: str) -> None:
         """Write it through."""
         self._stream.write(delta if self._raw else without_controls(delta))
         self._stream.flush()
+
+    def remark(self, text: str) -> bool:
+        """Nothing is taken back; what is said on the same terminal has a line of its own."""
+        if self._stream.isatty() and not self._closed:
+            self._stream.write("\n")
+            self._stream.flush()
+        return False
 
     def tick(self) -> None:
         """Nothing ever waits."""
@@ -105,11 +105,6 @@ class TextOutput:
         self._raw = raw and not console.file.isatty()
         self._last: Answer | None = None
 
-    @property
-    def is_drawing(self) -> bool:
-        """Whether an answer has begun and is not complete."""
-        return self._last is not None and not self._last.is_closed
-
     def begin(self) -> Answer:
         """An answer on the console."""
         self._last = self._answer()
@@ -123,6 +118,10 @@ class TextOutput:
             self._notes.note(note)
         if done.error is not None:
             self._notes.error(done.error.message)
+
+    def remark(self, text: str) -> bool:
+        """Below the answer that is being drawn, where that can be."""
+        return self._last is not None and self._last.remark(text)
 
     def document(self, text: str) -> None:
         """The text as an answer is shown where it is plain."""
@@ -139,13 +138,12 @@ class TextOutput:
 class _SilentAnswer:
     """The deltas of a turn that is shown as a whole."""
 
-    @property
-    def is_closed(self) -> bool:
-        """Nothing is on its way."""
-        return True
-
     def feed(self, delta: str) -> None:
         """The text comes again in the record of the turn."""
+
+    def remark(self, text: str) -> bool:
+        """Nothing is on its way to the screen."""
+        return False
 
     def tick(self) -> None:
         """Nothing to draw."""
@@ -161,11 +159,6 @@ class JsonOutput:
         self._stream = stream
         self._ids = ids
 
-    @property
-    def is_drawing(self) -> bool:
-        """A record is written at once."""
-        return False
-
     def begin(self) -> Answer:
         """Nothing is shown before the turn has ended."""
         return _SilentAnswer()
@@ -175,6 +168,10 @@ class JsonOutput:
         record = json.dumps(done.to_turn(ids=self._ids), ensure_ascii=False)
         self._stream.write(safe_json(record) + "\n")
         self._stream.flush()
+
+    def remark(self, text: str) -> bool:
+        """A record is written at once: there is room for a note."""
+        return False
 
     def document(self, text: str) -> None:
         """The text as it is, between the records."""

@@ -198,7 +198,7 @@ async def _chat_when_ready(
 
     def tell(text: str) -> None:
         # In the rows of an answer that is being drawn there is no room for a note.
-        if not (streams.answers_on_screen and streams.output.is_drawing):
+        if not streams.output.remark(text):
             news.note(text)
 
     async with contextlib.AsyncExitStack() as stack:

@@ -76,6 +76,7 @@ class Siblings:
             self._output,
             self._interrupts,
             begun,
+            self._notes.note,
         )
         target = Target(lambda: self._stop_from_handler(loop), self._abandon_from_handler)
         try:

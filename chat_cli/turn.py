@@ -25,6 +25,9 @@ from radixchat.server.protocol import (
 )
 
 TICK_SECONDS = 0.05
+PATIENCE_SECONDS = 1.0
+"""How long somebody who has stopped an answer sees nothing of it."""
+_STOPPING = "stopping …; Ctrl-C again leaves"
 
 
 def failed(conversation: str | None, response: str | None, error: ErrorInfo) -> ResponseDone:
@@ -54,17 +57,23 @@ class Turn:
         output: Output,
         interrupts: Interrupts,
         accepted: Callable[[ResponseCreated], None],
+        tell: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """accepted: is told of the response before anything of it is shown."""
+        """accepted: is told of the response before anything of it is shown.
+
+        tell: is told what has no place in the answer's own rows.
+        """
         self._client = client
         self._conversation = conversation
         self._events = events
         self._output = output
         self._interrupts = interrupts
         self._accepted = accepted
+        self._tell = tell
         self._answer: Answer | None = None
         self._response: str | None = None
-        self._stopping = False
+        self._stopping_since: float | None = None
+        self._told = False
         self._abandoned = False
         self._cancelling: asyncio.Task[None] | None = None
 
@@ -88,6 +97,7 @@ class Turn:
                     await asyncio.wait({reading}, timeout=TICK_SECONDS)
                     if self._answer is not None:
                         self._answer.tick()
+                    self._say_stopping(loop.time())
             done = await self._ended(reading)
         finally:
             reading.cancel()
@@ -137,9 +147,19 @@ class Turn:
         self._abandoned = True
 
     def _stop(self) -> None:
-        self._stopping = True
+        if self._stopping_since is None:
+            self._stopping_since = asyncio.get_running_loop().time()
         self._cancel_if_asked()
 
+    def _say_stopping(self, now: float) -> None:
+        """That the end is on its way, where it takes its time."""
+        since, leaves = self._stopping_since, self._interrupts.leaving is not None
+        if since is None or now - since < PATIENCE_SECONDS or self._told or leaves:
+            return
+        if not self._output.remark(_STOPPING):
+            self._told = True
+            self._tell(_STOPPING)
+
     def _cancel_if_asked(self) -> None:
-        if self._stopping and self._response and self._cancelling is None:
+        if self._stopping_since is not None and self._response and self._cancelling is None:
             self._cancelling = asyncio.ensure_future(self._client.cancel(self._response))

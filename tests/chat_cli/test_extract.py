@@ -23,12 +23,10 @@ def shown(done: ResponseDone, *, raw: bool = False) -> tuple[str, str, int]:
     answer = output.begin()
     answer.feed(done.output_text[:9])
     answer.tick()
-    assert not answer.is_closed
-    assert not output.is_drawing
+    assert not output.remark("wait")
     answer.feed(done.output_text[9:])
     answer.close()
     answer.close()
-    assert answer.is_closed
     output.conclude(done)
     return stream.getvalue(), errors.getvalue(), output.exit_code
 

@@ -250,3 +250,23 @@ class _SlowFile(io.StringIO):
             self._window.work += self._work
             self._window.now += self._writing
         return super().write(text)
+
+
+@pytest.mark.parametrize("columns", [10, 80])
+def test_a_remark_passes(columns: int) -> None:
+    """It stands below what is there, in one row; what comes next takes its place."""
+    window = Window(columns)
+    window.feed("Some *text*\n\nand")
+    assert window.answer.remark("a remark\x1b[2J\nthat is long")
+    window.show()
+    shown = window.screen.lines
+    assert shown[-2:] == ["and", "a remark␛[2J that is long"[:columns]]
+    assert window.answer.remark("a remark\x1b[2J\nthat is long")
+    window.show()
+    assert window.screen.lines == shown
+    window.feed(" more")
+    assert window.screen.lines[-1] == "and more"
+    window.answer.remark("another")
+    assert window.close() == streamed(["Some *text*\n\nand more"], columns)
+    assert not window.answer.remark("too late")
+    assert not Window(columns, live=False).answer.remark("no place")

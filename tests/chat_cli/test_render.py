@@ -207,3 +207,18 @@ def test_json_refused() -> None:
     assert record["error"]["code"] == "context_length_exceeded"
     assert record["error"]["n_prompt_tokens"] == 9
     assert set(turn().to_turn()) <= set(record)
+
+
+def test_a_remark_beside_plain_text() -> None:
+    """It is said elsewhere; on the same terminal it begins a line of its own."""
+    for terminal, end in ((True, "\n"), (False, "")):
+        stream = Recording(terminal=terminal)
+        output = TextOutput(console(stream), notes()[0], raw=True)
+        assert not output.remark("nothing is drawn")
+        answer = output.begin()
+        answer.feed("some")
+        assert not output.remark("wait")
+        assert stream.getvalue() == f"some{end}"
+        answer.close()
+        assert not output.remark("it is over")
+        assert stream.getvalue() == f"some{end}\n"

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import AsyncGeneratorType
@@ -131,5 +132,33 @@ def test_events_are_closed_when_the_turn_is_over(
             assert [created.conversation for created in told] == [conversation]
             assert isinstance(events, AsyncGeneratorType)
             assert events.ag_frame is None
+
+    asyncio.run(run())
+
+
+def test_an_end_that_takes_its_time(settings: ChatSettings) -> None:
+    """Who has stopped an answer is told, once, that its end is on its way."""
+
+    async def run() -> None:
+        speaker, errors = notes()
+        async with open_client(settings) as client:
+            conversation = await client.create_conversation()
+            events = client.send(conversation, "one", settings.answer)
+            output = TextOutput(console(Recording()), speaker)
+            interrupts = Interrupts(interrupt_leaves=False)
+
+            def stop_and_hang() -> None:
+                interrupts.stop()
+                deadline = time.monotonic() + 60
+                while "stopping" not in errors.getvalue() and time.monotonic() < deadline:
+                    time.sleep(0.01)
+
+            turn = Turn(
+                client, conversation, events, output, interrupts, lambda _: None, speaker.note
+            )
+            with tripped(3, stop_and_hang):
+                done = await turn.run()
+            assert done.reason == "interrupted"
+            assert errors.getvalue().count("note: stopping …; Ctrl-C again leaves\n") == 1
 
     asyncio.run(run())

@@ -349,7 +349,7 @@ def test_an_answer_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> Non
             terminal.enter("hello")
             terminal.wait_for(r"> hello\n\s*\S")
             stack.close()
-            time.sleep(0.5)
+            terminal.wait_for("is lost; trying to get it back")
             terminal.type("\x03")
             terminal.wait_for("stopped by you")
             terminal.wait_for("you have stopped waiting for it")
@@ -357,3 +357,23 @@ def test_an_answer_whose_server_is_gone(tiny_model: Path, tmp_path: Path) -> Non
             terminal.enter("/exit")
             assert terminal.exit_code() == 0
             assert "radixchat chat --session conv_" in terminal.text
+
+
+@pytest.mark.slow
+def test_an_answer_whose_server_hangs(tiny_model: Path, tmp_path: Path) -> None:
+    """One Ctrl-C is heard, as a line says; the second one leaves."""
+    with serving(tiny_model, tmp_path, command=slow_command(0.02)) as server:
+        flags = ("--url", server.url, "--max-tokens", "3000", "--no-speculation")
+        with ChatTerminal("chat", *flags) as terminal:
+            terminal.wait_for(r"> ?\Z")
+            terminal.enter("hello")
+            terminal.wait_for(r"> hello\n\s*\S")
+            server.tell(signal.SIGSTOP)
+            try:
+                terminal.type("\x03")
+                terminal.wait_for(r"stopping …; Ctrl-C again leaves\Z")
+                terminal.type("\x03")
+                terminal.type("\x03")
+                assert terminal.exit_code() == 130
+            finally:
+                server.tell(signal.SIGCONT)
