@@ -54,22 +54,26 @@ class AsyncChatClient(RemoteConversations):
         request: AnswerRequest | None = None,
         tell: Callable[[str], None] = _tell_nobody,
         backoff: Backoff = DEFAULT_BACKOFF,
+        patience_s: float = 0.0,
     ) -> None:
         """url: `ws://HOST:PORT` or `http://HOST:PORT`, with `wss` or `https` under TLS.
 
-        tell: is told in words when the server is lost, and when it is back. Raises ConfigError.
+        tell: is told in words when the server is lost, and when it is back. patience_s: so long
+        entering waits for a server that is there and not ready, as one that is loading its model.
+        Raises ConfigError.
         """
         self.address = ServerAddress.parse(url)
         key = usable_key(key)
         super().__init__(ServerLink(self.address, key, backoff, tell))
+        self._patience_s = patience_s
         self._sends_key = key is not None
         self._request = request or AnswerRequest()
         self._exchanges: dict[str, AnswerExchange] = {}
         self._lanes: LanePool | None = None
 
     async def __aenter__(self) -> Self:
-        """Connect, once. Raises the RadixChatError that prevents it."""
-        await self._link.open()
+        """Connect. Raises the RadixChatError that prevents it."""
+        await self._link.open(self._patience_s)
         self._lanes = LanePool(self._link.hello["limits"]["max_lanes"])
         return self
 

@@ -193,19 +193,22 @@ def prepare(settings: ChatSettings, report: Callable[[str], None]) -> None:
 
 
 def open_client(
-    settings: ChatSettings, tell: Callable[[str], None] = lambda _: None
+    settings: ChatSettings, tell: Callable[[str], None] = lambda _: None, patience_s: float = 0.0
 ) -> AbstractAsyncContextManager[ChatClient]:
     """The server of the settings' URL, or the service in this process.
 
-    tell: is told when the server is lost, and when it is back. Entering raises ServerUnreachable or
-    KeyRefused; or ModelLoadError, ConfigError or StoreError.
+    tell: is told when the server is lost, and when it is back. patience_s: so long a server is
+    waited for that is loading its model. Entering raises ServerUnreachable, KeyRefused or
+    ServerDraining; or ModelLoadError, ConfigError or StoreError.
     """
     if settings.url is not None:
         from radixchat.chat_cli.answer_request import AnswerRequest
         from radixchat.chat_cli.async_client import AsyncChatClient
 
         request = AnswerRequest(token_ids=settings.ids)
-        return AsyncChatClient(settings.url, key=settings.key, request=request, tell=tell)
+        return AsyncChatClient(
+            settings.url, key=settings.key, request=request, tell=tell, patience_s=patience_s
+        )
 
     from radixchat.chat_cli.background_client import open_loaded
 

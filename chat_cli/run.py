@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import select
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from radixchat.chat_cli.repl import Repl
 
 _PATIENCE_SECONDS = 1.0
+_LOADING_SECONDS = 10.0
+"""How long a script waits for a server that is loading its model; at a prompt Ctrl-C ends it."""
 # After another signal nobody may be there to read what is said last.
 _LEFT_BY_USER = (exit_codes.OK, exit_codes.INTERRUPTED)
 
@@ -204,7 +207,9 @@ async def _chat_when_ready(
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(warnings_told(tell))
         with streams.notes.during(_loading(settings)), no_collection():
-            client = await stack.enter_async_context(open_client(settings, tell))
+            at_prompt = command is None and streams.screen is not None
+            patience_s = math.inf if at_prompt else _LOADING_SECONDS
+            client = await stack.enter_async_context(open_client(settings, tell, patience_s))
         _let_stop_waiting(client, interrupts)
         for notice in client.notices:
             streams.notes.note(notice)

@@ -15,7 +15,7 @@ from radixchat.chat_cli.connection_loss import ConnectionLost
 from radixchat.chat_cli.inbox import Event
 from radixchat.chat_cli.server_address import ServerAddress
 from radixchat.chat_cli.server_connection import ServerConnection
-from radixchat.server.protocol import ServerUnreachable
+from radixchat.server.protocol import ServerDraining, ServerUnreachable
 
 
 class WaitingStopped(ServerUnreachable):
@@ -56,12 +56,25 @@ class ServerLink:
         """Whether there is a connection, as far as is known."""
         return self._connection is not None and self._connection.loss is None
 
-    async def open(self) -> None:
-        """The first connection, tried once. Raises the RadixChatError that prevents it."""
-        try:
-            self._connection = await ServerConnection.open(self.address, self._key, self._heard)
-        except ConnectionLost as lost:
-            raise lost.error from lost
+    async def open(self, patience_s: float) -> None:
+        """The first connection, tried once; a server that says that it is not ready, for so long.
+
+        Raises the RadixChatError that prevents it.
+        """
+        loop = asyncio.get_running_loop()
+        give_up, tries = loop.time() + patience_s, 0
+        while self._connection is None:
+            try:
+                self._connection = await ServerConnection.open(self.address, self._key, self._heard)
+            except ConnectionLost as lost:
+                delay = self.backoff.delay_s(tries, lost.retry_after_s)
+                is_loading = isinstance(lost.error, ServerDraining) and not lost.is_final
+                if not is_loading or loop.time() + delay > give_up:
+                    raise lost.error from lost
+                if tries == 0:
+                    self.tell(f"{self.address.shown} is not ready: {lost.error}; waiting for it")
+                await asyncio.sleep(delay)
+                tries += 1
 
     async def connection(self) -> ServerConnection:
         """One that is up, as far as is known; waits for the server to come back.
