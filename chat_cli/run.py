@@ -77,7 +77,7 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
 
         def work() -> int:
             # Read once, as a pipe can be; and before a model is loaded for nothing.
-            attached = [Attachment.read(name) for name in settings.attach]
+            attached = _attached(settings.attach)
             if prompts and settings.url is None:
                 missing = _fetched(settings.model, streams)
                 return asyncio.run(
@@ -109,6 +109,14 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
             interrupts.exit_now(code)
         thread.close()
         return code
+
+
+def _attached(names: Sequence[str]) -> list[Attachment]:
+    """The files of -a. Raises click.BadParameter."""
+    try:
+        return [Attachment.read(name) for name in names]
+    except InvalidRequest as error:
+        raise click.BadParameter(str(error), param_hint="'-a' / '--attach'") from error
 
 
 def _ask(question: str, streams: Streams) -> Command:

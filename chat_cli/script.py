@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.command_line import parse
 from radixchat.chat_cli.commands import (
     ClearScreen,
@@ -25,12 +26,21 @@ from radixchat.chat_cli.input_lines import MAX_BYTES
 from radixchat.chat_cli.interrupts import Interrupts, Target
 from radixchat.server.protocol import InvalidRequest
 
+_INVALID = "invalid_value"
+
 
 async def run_question(dialogue: Dialogue, command: Command, interrupts: Interrupts) -> int:
-    """Answer once; the exit code."""
+    """Answer once; the exit code.
+
+    A question that is refused for what it asks is the command line's: such as a --schema that is
+    none, which only the model's own compiler knows.
+    """
+    refusal = None
     if not isinstance(command, Leave):
-        await dialogue.perform(_complete(command))
-    return _exit_code(dialogue, interrupts)
+        refusal = await dialogue.perform(_complete(command))
+    code = _exit_code(dialogue, interrupts)
+    is_usage = isinstance(command, Say) and refusal is not None and refusal.code == _INVALID
+    return exit_codes.USAGE if is_usage and code == exit_codes.ERROR else code
 
 
 async def run_lines(dialogue: Dialogue, lines: AsyncIterator[str], interrupts: Interrupts) -> int:

@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 
 from radixchat.chat_cli.run import run_chat
@@ -71,8 +72,8 @@ def test_attach(settings: ChatSettings, tmp_path: Path, capsys: pytest.CaptureFi
     )
     assert "attached b.py" in capsys.readouterr().err
     missing = replace(settings, attach=(*files, str(tmp_path / "none")), model="./none.gguf")
-    assert run_chat(missing, "what") == 1  # told before the model is looked for
-    assert f"there is no file {tmp_path / 'none'}" in capsys.readouterr().err
+    with pytest.raises(click.BadParameter, match=f"there is no file {tmp_path / 'none'}"):
+        run_chat(missing, "what")  # told before the model is looked for
 
 
 def test_no_log(settings: ChatSettings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from radixchat.chat_cli import script
+from radixchat.chat_cli.exit_codes import ERROR, USAGE
 from radixchat.engine.engine import Engine
 from radixchat.engine.request import TokenEvent
-from radixchat.server.protocol import InvalidRequest
+from radixchat.server.local_principal import LOCAL_PRINCIPAL
+from radixchat.server.protocol import InvalidRequest, ResponseFormat
+from radixchat.server.store import Store
 from radixchat.tests.chat_cli.scripted import (
     Run,
     messages_of,
@@ -197,6 +200,27 @@ def test_one_question(tiny_model: Path, database: Path) -> None:
         assert run.code == 1
     assert run_one(settings, "/exit").code == 0
     assert len(run_one(settings, "one").turns) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"response_format": ResponseFormat("regex", "(")}, "'regex' cannot be used"),
+        ({"response_format": ResponseFormat("json_schema", '{"type":"nope"}')}, "nope"),
+        ({"response_format": ResponseFormat("lark", "start: x")}, "unknown name"),
+        ({"logit_bias": ((999_999_999, 1.0),)}, "999999999"),
+    ],
+)
+def test_flags_that_only_the_model_can_refuse(
+    tiny_model: Path, database: Path, asked: dict[str, Any], said: str
+) -> None:
+    """The one question of a command line has a usage error then, and leaves no conversation."""
+    run = run_one(tiny_settings(tiny_model, database, **asked), "one")
+    assert run.code == USAGE
+    assert said in run.turns[0]["error"]["message"]
+    assert run_one(tiny_settings(tiny_model, database), "/edit 3 x").code == ERROR
+    with Store(database) as store:
+        assert store.conversations(principal=LOCAL_PRINCIPAL, limit=9) == []
 
 
 def test_too_long(tiny_model: Path, database: Path) -> None:
