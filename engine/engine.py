@@ -178,7 +178,7 @@ class Engine:
         computed = time.perf_counter()
         events = self.scheduler.update(scheduled, results, self._clock())
         if self.tiers is not None:
-            self.tiers.after_step(sum(item.num_tokens for item in scheduled), computed - decided)
+            self.tiers.after_step([item.num_tokens for item in scheduled], computed - decided)
         ended = time.perf_counter()
         stats.step_seconds += ended - began
         stats.schedule_seconds += decided - began + ended - computed

@@ -175,8 +175,8 @@ class DiskStore:
 
     def close(self) -> None:
         """PageStore.close."""
+        self._looked = math.inf  # nobody looks again
         self._thread.shutdown(wait=True)
-        self._looked = math.inf
         self._attempt(self._look_up, None)
         if self._pages is not None:
             self._keep_counts(self._pages)

@@ -166,9 +166,12 @@ class Tiers:
         if not self._paths:
             self._writer.send()
 
-    def after_step(self, tokens: int, seconds: float) -> None:
-        """A step has computed so many tokens: learn from it, and do a little of what waits."""
-        self.gate.computed(tokens, seconds)
+    def after_step(self, counts: Sequence[int], seconds: float) -> None:
+        """A step has computed so many tokens of each request: learn, and do a little that waits."""
+        total = sum(counts)
+        # Those that are alone are of answers, and cost a multiple of a prompt's.
+        if 2 * sum(count for count in counts if count > 1) >= total:
+            self.gate.computed(total, seconds)
         if self._paths:
             self.do_chores(max(1, min(PAGES_A_STEP, int(seconds * CHORES_SHARE / self._copy_s))))
 

@@ -271,6 +271,20 @@ def test_what_is_deleted_while_it_is_read_is_nowhere(tiny: Checkpoint, everythin
     assert not store.pages
 
 
+def test_answers_do_not_tell_what_a_prompt_takes(tiny: Checkpoint) -> None:
+    """A step of many that are talking computes many tokens, each for far more."""
+    engine = make(tiny, host_cache_bytes=HOST)
+    tiers = engine.tiers
+    assert tiers is not None
+    tiers.after_step([100], 0.01)
+    assert tiers.gate.prefill_us == pytest.approx(100)
+    tiers.after_step([1] * 64, 0.064)
+    tiers.after_step([*[1] * 64, 30], 0.064)
+    assert tiers.gate.prefill_us == pytest.approx(100)
+    tiers.after_step([1, 1, 98], 0.02)
+    assert tiers.gate.prefill_us == pytest.approx(125)
+
+
 def test_a_gate_that_refuses_memory_says_why(tiny: Checkpoint) -> None:
     """What was in host memory and is computed again has a reason."""
     engine = make(tiny, host_cache_bytes=HOST, tier_gate="never")
