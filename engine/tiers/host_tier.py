@@ -9,6 +9,7 @@ nothing between tiers and knows no tensor.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from radixchat.engine.tiers.page_bytes import Row
+
+# Who waits for a page has it by then, or does not count any more.
+EXPECTED_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class HostTier:
         self._pages: dict[bytes, HostPage] = {}  # the least recently used first
         self._filling: dict[bytes, HostPage] = {}
         self._unwanted: set[bytes] = set()  # of those that are being filled
+        self._expected: dict[bytes, float] = {}  # until when they are
 
     def __len__(self) -> int:
         return len(self._pages)
@@ -78,11 +83,22 @@ class HostTier:
         self._pages[digest] = page
         return self._row(page.slot)
 
-    def begin(self, digest: bytes, namespace: bytes) -> Row | None:
-        """A row for a page that is not here, to be filled; `end` it. None: all are being filled."""
+    def expect(self, digest: bytes) -> None:
+        """Somebody waits for a page that is here or being filled."""
+        self._expected[digest] = time.monotonic() + EXPECTED_S
+
+    def is_had(self, digest: bytes) -> None:
+        """Who waited for it has it."""
+        self._expected.pop(digest, None)
+
+    def begin(self, digest: bytes, namespace: bytes, *, yields: bool = False) -> Row | None:
+        """A row for a page that is not here, to be filled; `end` it. None: all are being filled.
+
+        yields: or are expected; it takes nobody's place who is.
+        """
         assert digest not in self._pages
         assert digest not in self._filling
-        if not self._free and not self._make_room():
+        if not self._free and not self._make_room(yields=yields):
             return None
         page = HostPage(self._free.pop(), namespace)
         self._filling[digest] = page
@@ -100,6 +116,7 @@ class HostTier:
             self._pages[digest] = page
         else:
             self._free.append(page.slot)
+            self._expected.pop(digest, None)
         return is_here
 
     def discard(self, digest: bytes) -> bool:
@@ -110,6 +127,7 @@ class HostTier:
         if digest in self._filling:
             self._unwanted.add(digest)
         page = self._pages.pop(digest, None)
+        self._expected.pop(digest, None)
         if page is not None:
             self._free.append(page.slot)
         return page is not None
@@ -136,16 +154,31 @@ class HostTier:
         slots = [page.slot for page in (*self._pages.values(), *self._filling.values())]
         assert sorted([*slots, *self._free]) == list(range(self.num_slots)), "a slot is lost"
         assert not self._pages.keys() & self._filling.keys(), "a page is here and being read"
+        assert self._expected.keys() <= self._pages.keys() | self._filling.keys(), "nobody comes"
         assert self._unwanted <= self._filling.keys(), "what is unwanted is being read"
 
-    def _make_room(self) -> bool:
+    def _make_room(self, *, yields: bool) -> bool:
+        if yields and self._expected and self._pages:
+            self._spare_expected()
         digest = next(iter(self._pages), None)
-        if digest is None:
+        if digest is None or (yields and digest in self._expected):
             return False
         page = self._pages.pop(digest)
+        self._expected.pop(digest, None)
         self.on_leave(digest, page.namespace, self._row(page.slot))
         self._free.append(page.slot)
         return True
+
+    def _spare_expected(self) -> None:
+        """Those at the front that are expected count as used: they are, in a moment."""
+        now = time.monotonic()
+        # Where there are hardly any others, they are not looked for, page by page that leaves.
+        for _ in range(1 if len(self._expected) >= len(self._pages) else len(self._pages)):
+            digest = next(iter(self._pages))
+            if self._expected.get(digest, 0.0) < now:
+                self._expected.pop(digest, None)
+                return
+            self._pages[digest] = self._pages.pop(digest)
 
     def _row(self, slot: int) -> Row:
         row: Row = self._rows[slot]

@@ -187,6 +187,9 @@ class Tiers:
         if self._reader is not None and digests:
             first = self._cache.num_cached(request.tokens, request.namespace) // self._page_size
             self._reader.read(request.load, request.namespace, first)
+        for digest in digests:
+            if digest in self.host or self.host.is_filling(digest):
+                self.host.expect(digest)
 
     def prefetch(self, tokens: Sequence[int], namespace: bytes) -> None:
         """The same for a prompt that is likely to come."""
@@ -240,6 +243,7 @@ class Tiers:
             row = self.host.get(digest)
             assert row is not None, "it was there a moment ago"
             self._pages.write(allocation.pages[index], row)
+            self.host.is_had(digest)
             end = (index + 1) * size
             tier = Tier.HOST if self._reader is None else self._reader.source(digest)
             restored[tier] = restored.get(tier, 0) + end - position
@@ -317,8 +321,12 @@ class Tiers:
     def _to_host(self, digest: bytes, namespace: bytes, page: int) -> None:
         if digest in self.host or self.host.is_filling(digest):
             return
-        row = self.host.begin(digest, namespace)
+        row = self.host.begin(digest, namespace, yields=True)
         if row is None:
+            if self._writer is not None and self._writer.wants(digest):
+                row = np.empty(self._pages.num_bytes, np.uint8)
+                self._pages.read(page, row)
+                self._writer.put(digest, namespace, row)
             return
         self._pages.read(page, row)
         self.host.end(digest, filled=True)

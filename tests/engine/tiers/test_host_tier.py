@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import time
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radixchat.engine.tiers.host_tier import HostTier
+from radixchat.engine.tiers.host_tier import EXPECTED_S, HostTier
 
 
 def name(number: int) -> bytes:
@@ -147,4 +148,37 @@ def test_what_is_discarded_while_it_is_read_is_not_there_at_its_end() -> None:
     fill(tier, 2, b"b")
     assert tier.discard_all(b"a") == [name(1)]
     assert tier.digests() == [name(2)]
+    tier.check()
+
+
+def test_what_is_expected_makes_no_room_for_what_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until somebody has it, or a while has passed; what is read for somebody takes any place."""
+    tier = HostTier(3, 4)
+    for number in range(3):
+        assert tier.begin(name(number), b"") is not None
+        tier.expect(name(number))
+    assert tier.begin(name(3), b"", yields=True) is None
+    for number in range(3):
+        tier.end(name(number), filled=True)
+        tier.is_had(name(number))
+    tier.expect(name(0))
+    tier.expect(name(1))
+    assert tier.begin(name(3), b"", yields=True) is not None
+    tier.end(name(3), filled=True)
+    assert set(tier.digests()) == {name(0), name(1), name(3)}
+    tier.expect(name(3))
+    assert tier.begin(name(4), b"", yields=True) is None
+    tier.is_had(name(1))
+    assert tier.begin(name(4), b"", yields=True) is not None
+    tier.end(name(4), filled=False)
+    assert set(tier.digests()) == {name(0), name(3)}
+    fill(tier, 5)
+    tier.expect(name(5))
+    assert tier.begin(name(6), b"") is not None
+    tier.end(name(6), filled=True)
+    assert len(tier) == 3
+    now = time.monotonic() + 2 * EXPECTED_S
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    assert tier.begin(name(7), b"", yields=True) is not None
+    tier.end(name(7), filled=True)
     tier.check()

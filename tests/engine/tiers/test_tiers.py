@@ -358,6 +358,27 @@ def test_paths_that_wait_for_a_store_are_bounded(
     assert len(tiers._paths) == 4
 
 
+@pytest.mark.parametrize("slots", [13, 16, 40])
+def test_what_leaves_a_full_pool_does_not_displace_what_is_waited_for(
+    tiny: Checkpoint, slots: int
+) -> None:
+    """Pages that are read for a request are there when others have made room for it."""
+    store = kept(tiny, 1)
+    engine = make(tiny, store)
+    tiers = engine.tiers
+    assert tiers is not None
+    tiers.host = HostTier(slots, store.page_bytes)
+    tiers.host.on_leave = tiers._leave_host
+    tiers.attach(tiers._cache)
+    for seed in range(5, 9):
+        drive(engine, Request(seed, prompt(LENGTH, seed), greedy(1)))
+    assert drive(engine, Request(1, prompt(LENGTH, 1), greedy(1))).disk_tokens >= LENGTH - 16
+    engine.close()
+    again = make(tiny, store)
+    for seed in range(5, 9):  # nothing of the others was lost on the way
+        assert drive(again, Request(seed, prompt(LENGTH, seed), greedy(1))).disk_tokens > 100
+
+
 def test_a_prompts_own_pages_make_no_room_for_its_others(tiny: Checkpoint) -> None:
     """Of one that is longer than memory is, what fits comes back, from its beginning."""
     store = kept(tiny, 1, length=400)
