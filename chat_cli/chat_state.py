@@ -40,7 +40,8 @@ class ChatState:
     texts to be put before the next message. left_out: the messages that the last answer did
     without. is_behind: a turn was begun whose server is lost, and nobody tells what of it is. made:
     the ids of the conversations that this run has made. on_screen: answers go to a terminal, where
-    somebody sees them. chooser: who can be asked for a key, if anybody can.
+    somebody sees them. goes_on: another command may follow. chooser: who can be asked for a key, if
+    anybody can.
     """
 
     def __init__(self, client: ChatClient, settings: ChatSettings, notes: Notes) -> None:
@@ -56,6 +57,7 @@ class ChatState:
         self.is_behind = False
         self.made: list[str] = []
         self.on_screen = False
+        self.goes_on = True
         self.chooser: Chooser | None = None
         self.exit_code = exit_codes.OK
         self.engine_failed = False

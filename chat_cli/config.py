@@ -41,7 +41,7 @@ def load_config(
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise click.UsageError(f"{_name(path)}: {neutral_line(str(error))}") from error
+        raise click.UsageError(f"{_name(path)}: {neutral_line(_reason(error))}") from error
     # Of what has no value of its own, help and -o, nothing can be kept for another time.
     known = {flag_name(option): option for option in options if option.expose_value}
     return dict(
@@ -90,6 +90,18 @@ def _types_of(option: click.Option) -> tuple[type, ...]:
         case click.types.FuncParamType(func=function):
             return JSON_TYPES.get(function, (str,))
     return (str,)
+
+
+def _reason(error: OSError | UnicodeDecodeError | tomllib.TOMLDecodeError) -> str:
+    match error:
+        case IsADirectoryError():
+            return "it is a folder, and has to be a file in TOML"
+        case OSError():
+            return f"it cannot be read: {error.strerror}"
+        case UnicodeDecodeError():
+            wrong = f"byte {error.object[error.start]:#04x} at {error.start:,}"
+            return f"it is no text in UTF-8, as TOML is: {wrong}"
+    return f"it is not TOML: {error}"
 
 
 def _name(path: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from radixchat.chat_cli.config import flag_name, load_config
@@ -27,7 +28,11 @@ class ConfiguredCommand(click.Command):
             for given, near in misspelt(os.environ, variables_of(ctx)):
                 told = f"note: {neutral_line(given)} is no flag's variable; {near} is"
                 click.echo(told, err=True)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            _name_variable(ctx, error)
+            raise
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The flags; what only -o gives is none."""
@@ -39,6 +44,15 @@ class ConfiguredCommand(click.Command):
         """The flags, then the settings that have none."""
         super().format_options(ctx, formatter)
         write_named(self, ctx, formatter)
+
+
+def _name_variable(ctx: click.Context, error: click.BadParameter) -> None:
+    """A value that a variable has is complained of by the variable's name."""
+    param = error.param
+    if not isinstance(param, click.Option) or param.name is None:
+        return
+    if ctx.get_parameter_source(param.name) is ParameterSource.ENVIRONMENT:
+        error.param_hint = f"'{param.envvar}'"
 
 
 def configured(command: click.Command, ctx: click.Context) -> dict[str, object]:

@@ -252,7 +252,8 @@ class Dialogue:
         """Why there was no turn; of one that failed it is told how to have its answer."""
         if done.error is None or done.response is None:
             return done.error
-        again = "`radixchat chat -c /regen`" if self.engine_failed else "/regen"
+        goes_on = self.state.goes_on and not self.engine_failed
+        again = "/regen" if goes_on else "`radixchat chat -c /regen`"
         self._notes.aside(f"your message is kept; {again} asks for its answer again")
         return None
 

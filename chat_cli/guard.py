@@ -1,11 +1,14 @@
 """What ends a command before its time: the error is shown, and becomes the exit code.
 
-Knows no command and no stream: whoever guards something says how an error is shown.
+Knows no command; whoever guards something says how an error is shown.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from typing import TextIO
 
 from radixchat.chat_cli import exit_codes
 from radixchat.server.protocol import RadixChatError, describe_error
@@ -21,5 +24,28 @@ def guarded(work: Callable[[], int], show: Callable[[str], None]) -> int:
     except BrokenPipeError:
         return exit_codes.BROKEN_PIPE
     except OSError as error:
-        show(str(error))
+        show(_told(error))
         return exit_codes.ERROR
+
+
+def _told(error: OSError) -> str:
+    """What it is about, and what is wrong: a stream that cannot be written fails namelessly."""
+    reason = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {reason}"
+    for name, stream in (("standard output", sys.stdout), ("standard error", sys.stderr)):
+        if stream is not None and not _takes(stream):
+            return f"{name} cannot be written: {reason}"
+    return reason
+
+
+def _takes(stream: TextIO) -> bool:
+    """Whether a stream can be written to: what could not leave it is in it still."""
+    try:
+        stream.flush()
+        os.write(stream.fileno(), b"")  # where nothing is held back
+    except ValueError:  # it is closed, or no file's; io.UnsupportedOperation is an OSError too
+        return True
+    except OSError:
+        return False
+    return True

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import History
 
+from radixchat.chat_cli.news_above import AboveTheLine
 from radixchat.chat_cli.pasted_text import Part, PastedTexts
 from radixchat.chat_cli.paths import private_file
 
@@ -36,6 +37,7 @@ class EntryHistory(History):
         self._pasted = pasted
         self._warn = warn
         self._warned = False
+        self._above = AboveTheLine()
 
     def load_history_strings(self) -> Iterable[str]:
         """The stored entries, newest first."""
@@ -44,7 +46,7 @@ class EntryHistory(History):
         except FileNotFoundError:
             return
         except OSError as error:
-            self._warn_once(f"the input history cannot be read: {error}")
+            self._warn_once(f"the input history cannot be read: {error.strerror}: {self._path}")
             return
         for line in reversed(lines):
             parts = _parse(line)
@@ -61,12 +63,13 @@ class EntryHistory(History):
             private_file(self._path)
             _append(self._path, line)
         except OSError as error:
-            self._warn_once(f"the input history cannot be written: {error}")
+            self._warn_once(f"the input history cannot be written: {error.strerror}: {self._path}")
 
     def _warn_once(self, text: str) -> None:
         if not self._warned:
             self._warned = True
-            self._warn(text)
+            # An entry is stored while its line is still being drawn.
+            self._above.write(lambda: self._warn(text))
 
 
 def _last_lines(path: Path) -> list[bytes]:

@@ -13,31 +13,19 @@ from contextlib import AbstractContextManager
 from radixchat.chat_cli.notes import Notes
 
 
-class NewsAbove:
-    """Told in the order in which they come; `close` waits until all are on the screen."""
+class AboveTheLine:
+    """Writes in the order in which it is asked; `close` waits until all is on the screen."""
 
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    def __init__(self) -> None:
         self._writing: set[asyncio.Task[None]] = set()
-
-    def note(self, text: str) -> None:
-        """Something worth knowing."""
-        self._write(lambda: self._notes.note(text))
-
-    def error(self, text: str) -> None:
-        """Something did not work."""
-        self._write(lambda: self._notes.error(text))
-
-    def during(self, text: str) -> AbstractContextManager[None]:
-        """Show a line while somebody waits, who has no input line then."""
-        return self._notes.during(text)
 
     async def close(self) -> None:
         """Wait for what is being written."""
         if self._writing:
             await asyncio.wait(self._writing)
 
-    def _write(self, say: Callable[[], None]) -> None:
+    def write(self, say: Callable[[], None]) -> None:
+        """Have it said: now, or when the input line is out of its way."""
         # Here, because only a prompt needs it, which has imported it by then.
         from prompt_toolkit.application import get_app_or_none
 
@@ -48,6 +36,30 @@ class NewsAbove:
         writing = asyncio.ensure_future(_above(say))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
+
+
+class NewsAbove:
+    """Notes and errors, told above the line."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._above = AboveTheLine()
+
+    def note(self, text: str) -> None:
+        """Something worth knowing."""
+        self._above.write(lambda: self._notes.note(text))
+
+    def error(self, text: str) -> None:
+        """Something did not work."""
+        self._above.write(lambda: self._notes.error(text))
+
+    def during(self, text: str) -> AbstractContextManager[None]:
+        """Show a line while somebody waits, who has no input line then."""
+        return self._notes.during(text)
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        await self._above.close()
 
 
 async def _above(say: Callable[[], None]) -> None:

@@ -27,12 +27,14 @@ _INDENT = 4
 class Notes:
     """Writes to a console on standard error; every text is neutralised first.
 
-    quiet: only what a command was asked to show (`table`, `styled`), and errors.
+    quiet: only what a command was asked to show (`table`, `styled`), and errors. last_error: the
+    last of these.
     """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console = console
         self._quiet = quiet
+        self.last_error: str | None = None
         self._passing: Text | None = None
 
     @property
@@ -52,6 +54,7 @@ class Notes:
 
     def error(self, text: str) -> None:
         """Something did not work."""
+        self.last_error = text
         self._line(f"error: {neutral_line(text)}", _ERROR)
 
     def aside(self, text: str) -> None:

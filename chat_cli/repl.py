@@ -6,6 +6,7 @@ Owns the loop and what is left in the input line. Knows no key and no rendering.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 
 from radixchat.chat_cli import exit_codes
@@ -39,6 +40,9 @@ from radixchat.server.protocol import RadixChatError
 
 _MULTILINE = "Enter begins a new line, Alt-Enter sends; commands are as ever, /multi ends this"
 
+# What prompt_toolkit makes of a byte that is no text: a terminal may type another encoding.
+_BYTES = 0xDC00
+_NO_TEXT = re.compile("[\udc80-\udcff]")
 _GONE = "conversation_not_found"
 
 
@@ -131,6 +135,10 @@ class Repl:
         """Do what was entered; the next draft."""
         if not entered.text.strip():
             return Draft()
+        if (wrong := _NO_TEXT.search(entered.text)) is not None:
+            byte = f"0x{ord(wrong[0]) - _BYTES:02x}"
+            self._notes.error(f"a byte was typed that is not UTF-8, {byte}; nothing was sent")
+            return entered
         if isinstance(command, Edit) and entered.turn is None:
             draft = await self._draft_of(command.turn)
             if draft.turn is None:

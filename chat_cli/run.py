@@ -94,7 +94,8 @@ def run_chat(settings: ChatSettings, question: str | None) -> int:
 
         def show(error: str) -> None:
             # A closed terminal ends the run as a signal; no write to it counts as an error.
-            if interrupts.leaving is None:
+            # What has ended a turn, and ends the run too, has been told.
+            if interrupts.leaving is None and error != streams.notes.last_error:
                 streams.notes.error(error)
 
         try:

@@ -35,7 +35,7 @@ async def run_question(dialogue: Dialogue, command: Command, interrupts: Interru
     A question that is refused for what it asks is the command line's: such as a --schema that is
     none, which only the model's own compiler knows.
     """
-    refusal = None
+    refusal, dialogue.state.goes_on = None, False
     if not isinstance(command, Leave):
         refusal = await dialogue.perform(_complete(command))
     code = _exit_code(dialogue, interrupts)

@@ -101,7 +101,7 @@ def test_several_texts(tmp_path: Path) -> None:
         ("truncation = 'never'", "truncation: 'never' is not one of"),
         ("timeout = inf", "timeout: inf is not a number"),
         ("[chat]\nmodel = 'x'", "chat: unknown key"),
-        ("model = ", "Invalid value"),
+        ("model = ", "it is not TOML: Invalid value"),
         ('"\\u001b[2J" = 1', "␛[2J: unknown key"),
     ],
 )
@@ -126,7 +126,7 @@ def test_not_text(tmp_path: Path) -> None:
     """A file that is not UTF-8, or a folder, is refused by name."""
     path = tmp_path / "config.toml"
     path.write_bytes(b"model = '\xff'")
-    with pytest.raises(click.UsageError, match=r"config\.toml"):
+    with pytest.raises(click.UsageError, match=r"config\.toml: it is no text in UTF-8.*0xff at 9"):
         load_config(path, OPTIONS)
-    with pytest.raises(click.UsageError, match=str(tmp_path)):
+    with pytest.raises(click.UsageError, match=f"{tmp_path}: it is a folder"):
         load_config(tmp_path, OPTIONS)

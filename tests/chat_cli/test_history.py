@@ -101,7 +101,10 @@ def test_what_cannot_be_written_is_said_once(tmp_path: Path) -> None:
     kept.append_string("two")
     assert kept.get_strings() == ["one", "two"]
     assert len(warnings) == 1
-    assert "history cannot be written" in warnings[0]
+    place = tmp_path / "state" / "history"
+    assert warnings[0].startswith("the input history cannot be written: ")
+    assert warnings[0].endswith(f": {place}")
+    assert "Errno" not in warnings[0]
 
 
 def test_what_was_pasted_is_known_again(tmp_path: Path) -> None:

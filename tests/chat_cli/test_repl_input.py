@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -221,4 +222,36 @@ def test_two_chats_at_once(tiny_model: Path, tmp_path: Path) -> None:
         terminal.wait_for(EMPTY)
         terminal.type("\x12not kept\r")
         terminal.wait_for(EMPTY)
+        leave(terminal)
+
+
+def test_a_history_that_cannot_be_written(tiny_model: Path, tmp_path: Path) -> None:
+    """It is told once, in lines of its own, with the file and the reason."""
+    place = tmp_path / "state" / "radixchat" / "history"
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "nowhere" / "history")
+    with chat(tiny_model) as terminal:
+        terminal.wait_for(EMPTY)
+        terminal.enter("one")
+        terminal.answered(1)
+        terminal.enter("two")
+        terminal.answered(2)
+        leave(terminal)
+        shown = terminal.text
+    said = re.findall(r"^note: the input history cannot be written: No such file", shown, re.M)
+    assert len(said) == 1
+    assert str(place) in shown.replace("\n", "")
+    assert re.findall(r"^> .+$", shown, re.MULTILINE) == ["> one", "> two"]
+
+
+def test_bytes_that_are_no_text(tiny_model: Path) -> None:
+    """They are told, nothing is sent, and the line can be put right."""
+    with chat(tiny_model) as terminal:
+        terminal.wait_for(EMPTY)
+        os.write(terminal.process.child_fd, b"caf\xe9 au lait\r")
+        terminal.wait_for("error: a byte was typed that is not UTF-8, 0xe9; nothing was sent")
+        terminal.wait_for(r"^> caf.+ au lait\Z")
+        terminal.type("\x03")
+        terminal.enter("coffee")
+        terminal.answered(1)
         leave(terminal)
