@@ -52,6 +52,7 @@ _CONVERSATION = options(
     option("-c", "--continue", "continue_last", is_flag=True, help="Continue the last one."),
     option(
         "--session",
+        type=Text(),
         metavar="ID|NAME",
         shell_complete=conversations,
         help="Continue this one: its id, its name, or how one of them begins.",

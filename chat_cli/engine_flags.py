@@ -15,7 +15,7 @@ import click
 from radixchat.chat_cli.flag import count, option, options
 from radixchat.chat_cli.paths import database_file, disk_cache_folder
 from radixchat.chat_cli.shell_completion import files, installed_models
-from radixchat.chat_cli.value_types import byte_size
+from radixchat.chat_cli.value_types import Text, byte_size
 
 # Those of radixchat.radix.policies, named here because importing them would be slow.
 EVICTION_POLICIES = ("lru", "slru", "tlru", "chat")
@@ -31,6 +31,7 @@ database_flag = option(
     "-d",
     "--db",
     "database",
+    type=Text(),
     metavar="FILE",
     shell_complete=files,
     show_default="sessions.db in RADIXCHAT_DATA_DIR, or else in the platform's data folder",

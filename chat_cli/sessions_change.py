@@ -17,6 +17,7 @@ from radixchat.chat_cli.conversation_source import ConversationSource
 from radixchat.chat_cli.sessions_read import chosen
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
 from radixchat.chat_cli.shell_completion import conversations
+from radixchat.chat_cli.value_types import Text
 from radixchat.server.heading import heading
 from radixchat.server.protocol import ConversationLocked, ConversationView, InvalidRequest
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("ids", nargs=-1, required=True, shell_complete=conversations)
+@click.argument("ids", type=Text(), nargs=-1, required=True, shell_complete=conversations)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, on a terminal.")
 @place_flags
 def delete(ids: tuple[str, ...], yes: bool, **values: Any) -> None:
@@ -51,7 +52,7 @@ def delete(ids: tuple[str, ...], yes: bool, **values: Any) -> None:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("id", required=False, shell_complete=conversations)
+@click.argument("id", type=Text(), required=False, shell_complete=conversations)
 @click.option(
     "--at",
     metavar="N|ID",

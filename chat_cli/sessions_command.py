@@ -76,6 +76,8 @@ def import_sessions(file: str, principal: str, database: str | None) -> None:
             made, here = _import_lines(store, content, whose)
         for conversation in made:
             click.echo(conversation)
+        if not made and not here:
+            streams.notes.note(f"nothing was imported: {file} has no conversation")
         if here:
             were = "conversation was" if here == 1 else "conversations were"
             streams.notes.note(f"{here} {were} here already")

@@ -23,6 +23,7 @@ from radixchat.chat_cli.conversation_text import branches_of, text_of
 from radixchat.chat_cli.sessions_run import Place, place_flags, run_on
 from radixchat.chat_cli.shell_completion import conversations, files
 from radixchat.chat_cli.table import show_rows
+from radixchat.chat_cli.value_types import Text
 from radixchat.server.heading import heading
 from radixchat.server.protocol import (
     ConversationView,
@@ -62,7 +63,7 @@ def list_sessions(limit: int | None, as_json: bool, **values: Any) -> None:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("id", required=False, shell_complete=conversations)
+@click.argument("id", type=Text(), required=False, shell_complete=conversations)
 @click.option("--tree", is_flag=True, help="All branches, a line per message, with its id.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with the messages' ids.")
 @place_flags
@@ -104,6 +105,9 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, **values: Any) -> 
     They have all WORDS, or words that begin so; "a phrase" is found as it is.
     """
 
+    if not any(word.strip() for word in words):
+        raise click.UsageError("there is no word to look for")
+
     async def work(source: ConversationSource, streams: Streams) -> int:
         for hit in await source.search(" ".join(words), limit):
             if as_json:
@@ -116,7 +120,7 @@ def search(words: tuple[str, ...], limit: int, as_json: bool, **values: Any) -> 
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("ids", nargs=-1, shell_complete=conversations)
+@click.argument("ids", type=Text(), nargs=-1, shell_complete=conversations)
 @click.option("--all", "everything", is_flag=True, help="All conversations.")
 @click.option(
     "--format",

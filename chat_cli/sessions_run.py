@@ -21,6 +21,7 @@ from radixchat.chat_cli.engine_flags import database_flag, take_database
 from radixchat.chat_cli.flag import options
 from radixchat.chat_cli.guard import guarded
 from radixchat.chat_cli.server_flags import server_flags, take_server
+from radixchat.chat_cli.value_types import Text
 from radixchat.server.local_principal import LOCAL_PRINCIPAL
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 principal_flag = click.option(
     "--principal",
+    type=Text(),
     metavar="NAME",
     default=LOCAL_PRINCIPAL,
     help="Whose conversations: a key's name, or an id.",

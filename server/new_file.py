@@ -15,9 +15,12 @@ from radixchat.engine.errors import StoreError
 def new_file(path: Path) -> Iterator[Path]:
     """The path of an empty file (0600) that has its own name once the block is through.
 
-    Then it is on the disk. Raises StoreError where the name is taken, at the end too, or the folder
-    is missing; OSError for whatever else prevents it. What went wrong leaves nothing behind.
+    Then it is on the disk. Raises StoreError where there is no name or it is taken, at the end too,
+    or the folder is missing; OSError for whatever else prevents it. What went wrong leaves nothing
+    behind.
     """
+    if not path.name:
+        raise StoreError(f"{path} is a folder; name a new file in it")
     unfinished = path.with_name(f"{path.name}.unfinished-{secrets.token_hex(4)}")
     try:
         if os.path.lexists(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from radixchat.chat_cli.exit_codes import TEMPORARY
+from radixchat.chat_cli.exit_codes import ERROR, TEMPORARY, USAGE
 from radixchat.chat_cli.main import cli
 from radixchat.chat_cli.paths import config_file
 from radixchat.server.store import Store
@@ -353,3 +353,36 @@ def test_a_foreign_database(tmp_path: Path) -> None:
     result = sessions(path, "list")
     assert result.exit_code == 1
     assert "a database of another program" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("show", ""),
+        ("delete", ""),
+        ("fork", ""),
+        ("export", ""),
+        ("search", ""),
+        ("search", " ", ""),
+        ("list", "--principal", ""),
+    ],
+)
+def test_nothing_is_no_argument(database: Path, arguments: tuple[str, ...]) -> None:
+    """What a script's empty variable gives is a usage error, and not the last conversation."""
+    assert sessions(database, *arguments).exit_code == USAGE
+
+
+def test_nothing_to_import(database: Path, tmp_path: Path) -> None:
+    """A file without a conversation is said to have none."""
+    (tmp_path / "empty").write_text("\n")
+    done = sessions(database, "import", str(tmp_path / "empty"))
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert "note: nothing was imported: " in done.stderr
+
+
+def test_a_backup_needs_a_name(database: Path, tmp_path: Path) -> None:
+    """A folder is no file to write to, the root neither."""
+    for place in ("/", str(tmp_path)):
+        done = sessions(database, "backup", place)
+        assert done.exit_code == ERROR
+        assert f"error: {place} " in done.stderr
