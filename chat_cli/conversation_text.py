@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from radixchat.chat_cli.control_characters import neutral_line
+from radixchat.chat_cli.message_state import state_word
 from radixchat.server.protocol import MessageView, TreeMessage
 
 _EXCERPT = 60
@@ -17,8 +18,8 @@ def text_of(messages: Iterable[MessageView | TreeMessage]) -> str:
     """Each message under who said it, and what became of it if it is not complete."""
     parts = []
     for message in messages:
-        state = "" if message.status == "complete" else f", {message.status}"
-        parts.append("\n".join([f"[{message.role}{state}]", message.text.rstrip("\n"), ""]))
+        state = ", ".join(filter(None, (message.role, state_word(message.status))))
+        parts.append("\n".join([f"[{state}]", message.text.rstrip("\n"), ""]))
     return "\n".join(parts)
 
 

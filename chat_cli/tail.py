@@ -15,7 +15,7 @@ from radixchat.server.protocol import MessageView
 
 _MARKS: Mapping[str, str] = MappingProxyType(
     {
-        "interrupted": "this answer was interrupted; /continue goes on with it",
+        "interrupted": "this answer was cut short; /continue goes on with it",
         "error": "this answer failed; /regen asks again",
     }
 )

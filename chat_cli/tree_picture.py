@@ -17,6 +17,7 @@ from rich.text import Text
 
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.conversation_tree import Run, runs, tip
+from radixchat.chat_cli.message_state import state_word
 from radixchat.server.protocol import TreeMessage
 
 LEGEND = "● cached ◐ partly ○ not · never computed * your path; /switch #N takes a branch"
@@ -129,7 +130,7 @@ def _draw(line: _Line, starts: Mapping[str, int], width: int) -> Text:
     for text, look in (
         (f"  #{line.number}" if line.number is not None else "", _NUMBER),
         ("  ← here" if line.is_tip else "", _NUMBER),
-        ("" if first.status == "complete" else f"  ({first.status})", style),
+        (f"  ({state})" if (state := state_word(first.status)) else "", style),
         (_share(tokens, cached), style),
     ):
         taken = cell_len(text)

@@ -12,6 +12,9 @@ from radixchat.server.rows import ConversationRow
 _ROLES = {"system": "System", "user": "User", "assistant": "Assistant"}
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
+# Whatever ended an answer early has "interrupted" it, limits most of all.
+_STATES = {"complete": "", "interrupted": "cut short", "error": "failed"}
+
 
 def write_markdown(row: ConversationRow, path: Sequence[Message]) -> str:
     """A heading with what it is, then each message under the name of who said it."""
@@ -20,7 +23,8 @@ def write_markdown(row: ConversationRow, path: Sequence[Message]) -> str:
     begun = datetime.fromtimestamp(row.created_at, UTC)
     parts = [f"# {title}", f"*{row.id}, {turns}, begun {begun:%Y-%m-%d %H:%M} UTC*"]
     for message in path:
-        state = "" if message.status == "complete" else f" ({message.status})"
+        word = _STATES.get(message.status, message.status)
+        state = f" ({word})" if word else ""
         parts += [f"## {_ROLES[message.role]}{state}", _closed(message.text.rstrip("\n"))]
     return "\n\n".join(parts) + "\n"
 

@@ -128,7 +128,7 @@ def test_switch_shows_where_one_is(tiny_model: Path, tmp_path: Path) -> None:
         shown = scene.answers.tell()
         told, *tail = await scene.do(f"/switch {first}")
         assert told.startswith("in ")
-        assert tail == ["> one", "this answer was interrupted; /continue goes on with it"]
+        assert tail == ["> one", "this answer was cut short; /continue goes on with it"]
         assert scene.answers.tell() > shown
 
     in_chat(tiny_model, tmp_path, work, terminal=True)

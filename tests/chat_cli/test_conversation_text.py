@@ -23,7 +23,7 @@ def test_a_path() -> None:
         MessageView("m1", "user", "Why?\n\n", "complete"),
         MessageView("m2", "assistant", "Because\n\n  of", "interrupted"),
     ]
-    assert text_of(messages) == "[user]\nWhy?\n\n[assistant, interrupted]\nBecause\n\n  of\n"
+    assert text_of(messages) == "[user]\nWhy?\n\n[assistant, cut short]\nBecause\n\n  of\n"
     assert text_of([]) == ""
 
 

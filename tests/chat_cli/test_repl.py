@@ -195,7 +195,7 @@ def test_continuing(model: Path) -> None:
         chat.wait_for(r"^> ?\Z")
         assert "2 turns" in chat.text
         assert "… 1 earlier turn\n> two\n> lines\n" in chat.text
-        assert "this answer was interrupted" in chat.text
+        assert "this answer was cut short" in chat.text
         chat.enter("/regen")
         chat.answered(1)
         chat.process.kill(signal.SIGTERM)

@@ -32,7 +32,7 @@ def test_interrupted() -> None:
     """An interrupted answer is marked."""
     assert tail(("user", "one", "complete"), ("assistant", "par", "interrupted")) == (
         "par\n",
-        ["> one", "this answer was interrupted; /continue goes on with it"],
+        ["> one", "this answer was cut short; /continue goes on with it"],
     )
 
 

@@ -40,10 +40,10 @@ def test_branches() -> None:
     assert lines == [
         "*   system Be brief.",
         "* · you    (empty)",
-        f"  ├─· model  {'x' * 47}…  #1  (interrupted)",
+        f"  ├─· model  {'x' * 49}…  #1  (cut short)",
         "* · model  text of a2",
         "* · you    text of u2  ← here",
-        "  · model  text of a3  #2  (error)",
+        "  · model  text of a3  #2  (failed)",
     ]
 
 

@@ -23,7 +23,7 @@ def test_a_conversation_to_be_read(store: Store) -> None:
         "## User\n\nHow long?\n\n"
         "## Assistant\n\nEight minutes.\n\n"
         "## User\n\nAnd ham?\n\n"
-        "## Assistant (interrupted)\n\nAbout\n"
+        "## Assistant (cut short)\n\nAbout\n"
     )
 
 
