@@ -45,7 +45,9 @@ def files(where: Files, *, deep: bool) -> Section:
         facts.update(found)
         problems += wrong
     problems += _open_to_others((where.database, where.history))
-    problems += _not_writable({where.database.parent, where.history.parent})
+    problems += _not_writable(where.database.parent, "RADIXCHAT_DATA_DIR, --db")
+    if where.history.parent != where.database.parent:
+        problems += _not_writable(where.history.parent, "RADIXCHAT_STATE_DIR")
     return Section("files", facts, problems)
 
 
@@ -112,11 +114,10 @@ def _open_to_others(paths: tuple[Path, ...]) -> Iterator[Problem]:
             yield Problem(f"others can read {shown_path(path)}", f"chmod 600 {shown_path(path)}")
 
 
-def _not_writable(folders: set[Path]) -> Iterator[Problem]:
-    for folder in sorted(folders):
-        nearest = next((f for f in (folder, *folder.parents) if f.exists()), folder)
-        if not os.access(nearest, os.W_OK | os.X_OK):
-            yield Problem(
-                f"nothing can be written to {shown_path(folder)}",
-                f"make {shown_path(nearest)} yours, or move it: RADIXCHAT_DATA_DIR, --db",
-            )
+def _not_writable(folder: Path, moved_by: str) -> Iterator[Problem]:
+    nearest = next((f for f in (folder, *folder.parents) if f.exists()), folder)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        yield Problem(
+            f"nothing can be written to {shown_path(folder)}",
+            f"make {shown_path(nearest)} yours, or move it: {moved_by}",
+        )

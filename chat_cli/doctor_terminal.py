@@ -21,10 +21,10 @@ from radixchat.chat_cli.variables import misspelt
 from radixchat.server.protocol import ConfigError
 
 # Besides numbers and switches, what can be quoted: words of ours, and paths.
-_PATHS = ("DB", "MODEL", "CONFIG_DIR", "DATA_DIR", "CACHE_DIR")
+_PATHS = ("DB", "MODEL", "CONFIG_DIR", "DATA_DIR", "STATE_DIR", "CACHE_DIR")
 _WORDS = ("DEVICE", "WEIGHTS", "KV", "EVICTION", "TRUNCATION")
 _SWITCHES = ("true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0", "")
-_FOLDERS = tuple(f"{PREFIX}{name}" for name in ("CONFIG_DIR", "DATA_DIR", "CACHE_DIR"))
+_FOLDERS = tuple(f"{PREFIX}{name}" for name in _PATHS if name.endswith("_DIR"))
 
 
 def terminal() -> Section:

@@ -1,6 +1,6 @@
 """Where the client's files are: configuration, conversations, input history, models.
 
-Knows the platform's conventions and the three overrides; not what is in the files.
+Knows the platform's conventions and the four overrides; not what is in the files.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def database_file() -> Path:
 
 
 def history_file() -> Path:
-    """`history` in the platform's state folder."""
-    return Path(platformdirs.user_state_dir(_NAME)) / "history"
+    """`history` in RADIXCHAT_STATE_DIR, or in the platform's state folder."""
+    folder = os.environ.get("RADIXCHAT_STATE_DIR") or platformdirs.user_state_dir(_NAME)
+    return Path(folder).expanduser() / "history"
 
 
 def cache_folder() -> Path:

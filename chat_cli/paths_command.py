@@ -19,8 +19,8 @@ from radixchat.chat_cli.table import show_rows
 
 _HELP = """Print where the files are, or where NAME is.
 
-RADIXCHAT_CONFIG_DIR, RADIXCHAT_DATA_DIR and RADIXCHAT_CACHE_DIR move the configuration, the data
-and the cache.
+RADIXCHAT_CONFIG_DIR, RADIXCHAT_DATA_DIR, RADIXCHAT_STATE_DIR and RADIXCHAT_CACHE_DIR move the
+configuration, the data, the state (what was typed) and the cache.
 """
 
 

@@ -11,10 +11,12 @@ from radixchat.engine.model_store import ModelStore
 
 
 def test_overrides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """RADIXCHAT_CONFIG_DIR and RADIXCHAT_DATA_DIR move the files; ~ is the home folder."""
+    """RADIXCHAT_CONFIG_DIR and its sisters move the files; ~ is the home folder."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("RADIXCHAT_CONFIG_DIR", "~/here")
     monkeypatch.setenv("RADIXCHAT_DATA_DIR", str(tmp_path / "there"))
+    monkeypatch.setenv("RADIXCHAT_STATE_DIR", "~/elsewhere")
+    assert paths.history_file() == tmp_path / "elsewhere" / "history"
     assert paths.config_file() == tmp_path / "here" / "config.toml"
     assert paths.database_file() == tmp_path / "there" / "sessions.db"
 
