@@ -37,6 +37,9 @@ def run(stdout: int, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+_FULL = "error: standard output cannot be written: No space left on device\n"
+
+
 @contextmanager
 def full_device() -> Iterator[int]:
     """Where nothing can be written."""
@@ -160,7 +163,7 @@ def test_output_that_cannot_be_written(arguments: list[str]) -> None:
     """A full device is one line of error, an abandoned pipe a quiet end; neither a traceback."""
     with full_device() as device:
         code, errors = run(device, *arguments)
-    assert (code, errors) == (ERROR, "error: [Errno 28] No space left on device\n")
+    assert (code, errors) == (ERROR, _FULL)
     with abandoned_pipe() as pipe:
         assert run(pipe, *arguments) == (BROKEN_PIPE, "")
 
@@ -172,7 +175,7 @@ def test_an_answer_that_cannot_be_written(json: list[str]) -> None:
     """The same holds for a chat."""
     with full_device() as device:
         code, errors = run(device, "chat", "--max-tokens", "2", *json, "why")
-    assert (code, errors) == (ERROR, "error: [Errno 28] No space left on device\n")
+    assert (code, errors) == (ERROR, _FULL)
 
 
 def test_threads_spin_shortly_whatever_imports_torch() -> None:
