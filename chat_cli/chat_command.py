@@ -34,8 +34,8 @@ are one question; it is answered, and the command ends. With piped standard inpu
 each line is a turn of one conversation. With both: standard input is put before the question,
 as its context. With `-` as the only word: all of standard input is one question.
 
-The answer goes to standard output, everything else to standard error. Ctrl-C stops an answer and
-keeps what is there; a second within two seconds leaves.
+The answer goes to standard output, everything else to standard error. Ctrl-C, or at a prompt Esc,
+stops an answer and keeps what is there; a second Ctrl-C within two seconds leaves.
 
 With --url, a server (`radixchat serve`) answers and keeps the conversations: no model is loaded
 here, and what is said of models, engines and databases below is not for this command. A connection
