@@ -45,6 +45,7 @@ class TerminalScreen:
         self._y = 0  # absolute: 0 is the first row of the scrollback
         self._x = 0
         self._wraps = True
+        self._saved = (0, 0)  # column, and row of the window: scrolling does not move it
         self._unfinished = ""  # the beginning of a sequence that the next output ends
 
     def feed(self, output: str) -> None:
@@ -69,6 +70,10 @@ class TerminalScreen:
                 self._x = min(self.columns - 1, self._x // 8 * 8 + 8)
             elif token[0] == "\x07":
                 pass
+            elif token[0] == "\x1b7":
+                self._saved = (self._x, self._y - self._top)
+            elif token[0] == "\x1b8":
+                self._x, self._y = self._saved[0], self._saved[1] + self._top
             else:
                 assert token[0] >= " ", f"a control character reached the terminal: {token[0]!r}"
                 self._put(token[0])

@@ -40,6 +40,13 @@ def test_reflow() -> None:
     assert screen.lines == []
 
 
+def test_a_saved_cursor() -> None:
+    """It comes back to the same place of the window, whatever has scrolled there."""
+    screen = TerminalScreen(10, 2)
+    screen.feed("one\x1b7\ntwo\nthree\x1b8!")
+    assert screen.lines == ["one", "two!", "three"]
+
+
 def test_unknown_sequences_fail() -> None:
     """A sequence or a control character that it does not know is an error."""
     with pytest.raises(AssertionError, match="unknown sequence"):
