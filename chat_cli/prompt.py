@@ -21,7 +21,6 @@ from prompt_toolkit.history import History, InMemoryHistory
 from prompt_toolkit.input import Input
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.output.plain_text import PlainTextOutput
-from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
@@ -35,7 +34,7 @@ from radixchat.chat_cli.notes import Notes
 from radixchat.chat_cli.paste_input import PasteInput
 from radixchat.chat_cli.pasted_text import PastedTexts
 from radixchat.chat_cli.prompt_keys import KeyActions, PromptInterrupted, key_bindings
-from radixchat.chat_cli.reflow import ReflowingRenderer
+from radixchat.chat_cli.reflow import HoldingOutput, ReflowingRenderer
 from radixchat.chat_cli.type_ahead import MOST_KEYS, TypeAhead
 
 __all__ = ["Prompt", "PromptInterrupted"]
@@ -89,6 +88,9 @@ class Prompt:
             )
         app = self._session.app
         app.renderer = ReflowingRenderer(app.renderer.style, app.output)
+        # A signal tells it. Asking as well draws everything twice, once when the next change may
+        # have begun.
+        app.terminal_size_polling_interval = None
         self._ahead = TypeAhead(app.input)
 
     async def read(self, message: str, draft: str) -> str:
@@ -239,7 +241,7 @@ class Prompt:
         self._screen.flush()
 
 
-class _Terminal(Vt100_Output):
+class _Terminal(HoldingOutput):
     def get_rows_below_cursor_position(self) -> int:
         """The fewest that there can be.
 
