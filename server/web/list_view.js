@@ -71,6 +71,12 @@ export class ListView {
     const links = this.#links();
     const at = links.indexOf(document.activeElement);
     if (at < 0) return;
+    if (event.key === "Enter" && !(event.ctrlKey || event.metaKey || event.shiftKey)) {
+      // At once: the list may be drawn anew before the browser follows the link by itself.
+      event.preventDefault();
+      links[at].click();
+      return;
+    }
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: links.length - 1 }[event.key];
     if (to === undefined) return;
     if (to < 0) this.#focus(event, this.#search);

@@ -28,7 +28,7 @@ from radixchat.tests.engine.schedule_shrinking import shrink
 from radixchat.tests.engine.solo_answers import SoloAnswers
 
 FAST, ALL, PARTS = 32, 5_000, 10
-ALL_TIERED = 2_000
+ALL_TIERED = 800
 
 # What a run of many schedules must have met, for its silence to mean anything.
 MET = (
@@ -79,7 +79,7 @@ def test_some_schedules_with_tiers(solos: SoloAnswers, short_pieces: None) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 def test_many_schedules_with_tiers(solos: SoloAnswers, short_pieces: None, part: int) -> None:
-    """2,000 of them."""
+    """800 of them."""
     seen: Counter[str] = Counter()
     for seed in range(part, ALL_TIERED, PARTS):
         seen += play(seed, solos, with_tiers)

@@ -145,6 +145,8 @@ def test_the_keyboard_is_enough(local: LocalSettings) -> None:
         await page.keyboard.type("third")
         await expect(page.locator("#list mark")).to_have_text("Third")
         await page.keyboard.press("ArrowDown")
+        await expect(links).to_have_count(1)
+        await expect(links.nth(0)).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Third line")
 
