@@ -198,12 +198,12 @@ def test_ctrl_c_at_a_prompt(tiny_model: Path, tmp_path: Path) -> None:
         with ChatTerminal("chat", *flags) as terminal:
             terminal.wait_for(r"> ?\Z")
             terminal.enter("first")
-            terminal.wait_for(r"> first\n\s*\S")
+            terminal.wait_for(r"> first\n\s*[^\s…]")
             terminal.type("\x03")
             terminal.wait_for("stopped by you")
             terminal.wait_for(r"> ?\Z")
             terminal.enter("second")
-            terminal.wait_for(r"> second\n\s*\S")
+            terminal.wait_for(r"> second\n\s*[^\s…]")
             terminal.type("\x03")
             terminal.wait_for("stopped by you", times=2)
             terminal.type("\x03")
@@ -213,7 +213,7 @@ def test_ctrl_c_at_a_prompt(tiny_model: Path, tmp_path: Path) -> None:
             terminal.wait_for("2 turns")
             terminal.wait_for(r"> ?\Z")
             terminal.enter("third")
-            terminal.wait_for(r"> third\n\s*\S")
+            terminal.wait_for(r"> third\n\s*[^\s…]")
             terminal.process.kill(signal.SIGHUP)
             assert terminal.exit_code() == 129
     assert messages_of(database) == 3 * [("user", "complete"), ("assistant", "interrupted")]
