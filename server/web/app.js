@@ -169,19 +169,23 @@ function go(id) {
   return showAddressed();
 }
 
+let showing = 0; // counts what was asked for; only the last may take the focus
+
 async function showAddressed() {
+  const mine = ++showing;
   const [id, message] = addressed();
   for (const drawer of drawers) drawer.dismiss();
   notices.clear();
   try {
     if (id === null) chat.showNew();
     else await chat.show(id);
+    if (mine !== showing) return;
     if (message !== null && transcript.reveal(message)) return;
   } catch (error) {
     if (error instanceof Refused && error.details.code?.endsWith("not_found")) go(null);
     report(error);
   }
-  composer.focus();
+  if (mine === showing) composer.focus();
 }
 
 /** Runs something that may fail; what failed is said. */
@@ -282,8 +286,7 @@ document.addEventListener("keydown", (event) => {
 });
 document.addEventListener("visibilitychange", () => document.hidden || connection.hurry());
 addEventListener("online", () => connection.hurry());
-addEventListener("hashchange", showAddressed);
-addEventListener("popstate", showAddressed);
+addEventListener("popstate", showAddressed); // a link's fragment fires it, too
 
 shade();
 connection.connect();
