@@ -92,12 +92,10 @@ def test_wrong_values(name: str, value: str, told: str) -> None:
     assert told in complaint("-o", name, value)
 
 
-def test_a_variable_s_wrong_value_is_named_like_the_setting(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_variable_s_wrong_value_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a wrong variable of a flag."""
     monkeypatch.setenv("RADIXCHAT_TYPICAL_P", "7")
-    assert "'-o typical_p': 7.0 is not in the range 1e-06<=x<=1" in complaint()
+    assert "'RADIXCHAT_TYPICAL_P': 7.0 is not in the range 1e-06<=x<=1" in complaint()
 
 
 def test_the_help_lists_the_settings() -> None:

@@ -25,7 +25,7 @@ def test_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("there", "exists already"),
         ("link", "exists already"),
         ("..", "exists already"),
-        (".", "cannot be the name of a file"),
+        (".", "is a folder; name a new file in it"),
         ("no/where", "folder is missing"),
         ("there/below", "cannot be written: Not a directory"),
         ("x" * 300, "cannot be written: File name too long"),
