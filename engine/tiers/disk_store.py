@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -127,7 +128,7 @@ class DiskStore:
         done = 0
         while done < len(pages) and self.problem is None:
             batch = pages[done : done + BATCH]
-            count = self._attempt(lambda opened: self._put(opened, batch, deadline), 0)  # noqa: B023
+            count = self._attempt(partial(self._put, batch=batch, deadline=deadline), 0)
             done += count
             if count < len(batch):
                 break

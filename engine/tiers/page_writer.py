@@ -103,7 +103,7 @@ class PageWriter:
 
     def delete(self, digests: Sequence[bytes]) -> None:
         """No page of these is in the store when what is said next is done."""
-        self._forget({page.digest for page in self._batch} & set(digests) | set(digests))
+        self._forget(set(digests))
         self._run(lambda: self._store.delete(digests))
 
     def forget(self, namespace: bytes | None) -> None:
@@ -137,9 +137,9 @@ class PageWriter:
 
 
 def _counted(call: Callable[[], int]) -> int:
-    """What a store has done; 0 where it fails, for no answer ends because of that."""
+    """What a store has done; 0 where it fails."""
     try:
         return call()
-    except Exception:
+    except Exception:  # no answer ends because of a store: what it has not is computed
         _LOGGER.exception("a page store failed to write or to delete")
         return 0
