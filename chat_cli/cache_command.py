@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ import click
 from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.checkup import shown_bytes, shown_path
 from radixchat.chat_cli.control_characters import neutral_line
-from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.guard import run_guarded
 from radixchat.chat_cli.miss_note import age
 from radixchat.chat_cli.paths import disk_cache_folder
 from radixchat.chat_cli.table import show_rows
@@ -61,7 +61,7 @@ def stat(as_json: bool) -> None:
             return exit_codes.ERROR
         return exit_codes.OK
 
-    _run(work)
+    run_guarded(work, json=as_json)
 
 
 @cache.command()
@@ -82,7 +82,7 @@ def verify(as_json: bool) -> None:
                 click.echo(f"{reason}: {count:,}")
         return exit_codes.ERROR if damaged else exit_codes.OK
 
-    _run(work)
+    run_guarded(work, json=as_json)
 
 
 @cache.command()
@@ -110,7 +110,7 @@ def clear(kind: str | None, yes: bool, as_json: bool) -> None:
             click.echo(f"removed {_counted(gone.pages)}, {shown_bytes(gone.bytes)}")
         return exit_codes.OK
 
-    _run(work)
+    run_guarded(work, json=as_json)
 
 
 def _named(folder: Path, beginning: str) -> str:
@@ -149,14 +149,3 @@ def _show(**values: Any) -> None:
 
 def _counted(pages: int) -> str:
     return f"{pages:,} page{'' if pages == 1 else 's'}"
-
-
-def _run(work: Callable[[Streams], int]) -> None:
-    """Do the work and exit with its code; an error is shown, and a signal leaves quietly."""
-    from radixchat.chat_cli.interrupts import Interrupts
-    from radixchat.chat_cli.streams import Streams
-
-    streams = Streams.of_this_process(json=False, ids=False)
-    with Interrupts(interrupt_leaves=True):
-        code = guarded(lambda: work(streams), streams.notes.error)
-    raise SystemExit(code)

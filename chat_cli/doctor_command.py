@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +16,12 @@ from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.checkup import Section, as_object, as_text, looked_at
 from radixchat.chat_cli.configured_command import variables_of
 from radixchat.chat_cli.control_characters import neutralise
-from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.guard import run_guarded
 from radixchat.chat_cli.paths import disk_cache_folder, places
 from radixchat.chat_cli.settings import ChatSettings
+
+if TYPE_CHECKING:
+    from radixchat.chat_cli.streams import Streams
 
 _HELP = """Look at this installation, on one page that a bug report can quote.
 
@@ -34,12 +38,8 @@ is told. Exits with 0 if all is well, with 1 if there is a problem, each with wh
 def doctor(ctx: click.Context, as_json: bool, deep: bool) -> None:
     """Print the page, and exit with its code."""
     from radixchat.chat_cli.collection import no_collection
-    from radixchat.chat_cli.interrupts import Interrupts
-    from radixchat.chat_cli.streams import Streams
 
-    streams = Streams.of_this_process(json=as_json, ids=False)
-
-    def work() -> int:
+    def work(streams: Streams) -> int:
         with no_collection(), streams.notes.during("looking …"):
             sections = list(_sections(ctx, deep=deep))
         if as_json:
@@ -50,9 +50,7 @@ def doctor(ctx: click.Context, as_json: bool, deep: bool) -> None:
         wrong = any(section.problems for section in sections)
         return exit_codes.ERROR if wrong else exit_codes.OK
 
-    with Interrupts(interrupt_leaves=True):
-        code = guarded(work, streams.notes.error)
-    raise SystemExit(code)
+    run_guarded(work, json=as_json)
 
 
 def _sections(ctx: click.Context, *, deep: bool) -> Iterator[Section]:

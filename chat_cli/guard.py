@@ -1,6 +1,7 @@
 """What ends a command before its time: the error is shown, and becomes the exit code.
 
-Knows no command; whoever guards something says how an error is shown.
+Knows no command. How an error is shown is said by whoever guards something; what has no way of its
+own is run with the streams' notes.
 """
 
 from __future__ import annotations
@@ -8,10 +9,27 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from radixchat.chat_cli import exit_codes
 from radixchat.server.protocol import RadixChatError, describe_error
+
+if TYPE_CHECKING:
+    from radixchat.chat_cli.streams import Streams
+
+
+def run_guarded(work: Callable[[Streams], int], *, json: bool = False) -> NoReturn:
+    """Do the work and exit with its code; an error is shown, and a signal leaves quietly.
+
+    json: standard output is UTF-8, whatever the locale says.
+    """
+    from radixchat.chat_cli.interrupts import Interrupts
+    from radixchat.chat_cli.streams import Streams
+
+    streams = Streams.of_this_process(json=json, ids=False)
+    with Interrupts(interrupt_leaves=True):
+        code = guarded(lambda: work(streams), streams.notes.error)
+    raise SystemExit(code)
 
 
 def guarded(work: Callable[[], int], show: Callable[[str], None]) -> int:

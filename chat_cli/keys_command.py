@@ -17,7 +17,7 @@ from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.configured_command import ConfiguredCommand
 from radixchat.chat_cli.control_characters import neutral_line
 from radixchat.chat_cli.engine_flags import database_flag, take_database
-from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.guard import run_guarded
 from radixchat.chat_cli.table import show_rows
 from radixchat.server.protocol import InvalidRequest
 
@@ -111,16 +111,10 @@ def _find(store: KeyStore, name: str) -> ApiKey:
 
 def _run(work: Callable[[KeyStore, Streams], int], database: str | None) -> None:
     """Do the work with the database's keys and exit with its code; an error is shown."""
-    from radixchat.chat_cli.interrupts import Interrupts
-    from radixchat.chat_cli.streams import Streams
     from radixchat.server.key_file import open_keys
 
-    streams = Streams.of_this_process(json=False, ids=False)
-
-    def with_keys() -> int:
+    def with_keys(streams: Streams) -> int:
         with open_keys(take_database({"database": database})) as store:
             return work(store, streams)
 
-    with Interrupts(interrupt_leaves=True):
-        code = guarded(with_keys, streams.notes.error)
-    raise SystemExit(code)
+    run_guarded(with_keys)

@@ -6,7 +6,6 @@ name, bytes and path; on a terminal the same, aligned.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +14,7 @@ from radixchat.chat_cli import exit_codes
 from radixchat.chat_cli.chat_command import chat
 from radixchat.chat_cli.configured_command import configured
 from radixchat.chat_cli.control_characters import neutral_line
-from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.guard import run_guarded
 from radixchat.chat_cli.shell_completion import installed_models
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def pull(name: str | None) -> None:
         click.echo(path)
         return exit_codes.OK
 
-    _run(work)
+    run_guarded(work)
 
 
 @models.command("list")
@@ -74,7 +73,7 @@ def list_models() -> None:
             streams.notes.note("no model is installed; `radixchat models pull` fetches one")
         return exit_codes.OK
 
-    _run(work)
+    run_guarded(work)
 
 
 @models.command()
@@ -94,7 +93,7 @@ def path(name: str | None) -> None:
         click.echo(found)
         return exit_codes.OK
 
-    _run(work)
+    run_guarded(work)
 
 
 def _model(name: str | None) -> str:
@@ -104,14 +103,3 @@ def _model(name: str | None) -> str:
     from radixchat.engine.model_store import DEFAULT_MODEL
 
     return str(configured(chat, click.get_current_context()).get("model", DEFAULT_MODEL))
-
-
-def _run(work: Callable[[Streams], int]) -> None:
-    """Do the work and exit with its code; an error is shown, and a signal leaves quietly."""
-    from radixchat.chat_cli.interrupts import Interrupts
-    from radixchat.chat_cli.streams import Streams
-
-    streams = Streams.of_this_process(json=False, ids=False)
-    with Interrupts(interrupt_leaves=True):
-        code = guarded(lambda: work(streams), streams.notes.error)
-    raise SystemExit(code)

@@ -19,7 +19,7 @@ from radixchat.chat_cli.conversation_source import (
 )
 from radixchat.chat_cli.engine_flags import database_flag, take_database
 from radixchat.chat_cli.flag import options
-from radixchat.chat_cli.guard import guarded
+from radixchat.chat_cli.guard import run_guarded
 from radixchat.chat_cli.server_flags import server_flags, take_server
 from radixchat.chat_cli.value_types import Text
 from radixchat.server.local_principal import LOCAL_PRINCIPAL
@@ -74,7 +74,8 @@ def run_on(place: Place, work: Callable[[ConversationSource, Streams], Awaitable
                 streams.notes.note(notice)
             return await work(conversations, streams)
 
-    _run(lambda streams: asyncio.run(run(streams)))
+    # What is exported is read elsewhere: UTF-8.
+    run_guarded(lambda streams: asyncio.run(run(streams)), json=True)
 
 
 def run_on_file(
@@ -89,15 +90,4 @@ def run_on_file(
         with Store(path) if may_be_new else open_existing(path) as store:
             return work(store, streams)
 
-    _run(with_store)
-
-
-def _run(work: Callable[[Streams], int]) -> None:
-    from radixchat.chat_cli.interrupts import Interrupts
-    from radixchat.chat_cli.streams import Streams
-
-    # What is exported is read elsewhere: UTF-8, whatever the locale says.
-    streams = Streams.of_this_process(json=True, ids=False)
-    with Interrupts(interrupt_leaves=True):
-        code = guarded(lambda: work(streams), streams.notes.error)
-    raise SystemExit(code)
+    run_guarded(with_store, json=True)

@@ -64,6 +64,13 @@ def test_nothing_is_there() -> None:
     assert not disk_cache_folder().exists()
 
 
+def test_json_is_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the locale says."""
+    monkeypatch.setenv("RADIXCHAT_CACHE_DIR", str(tmp_path / "größe"))
+    told = CliRunner(charset="latin-1").invoke(cli, ["cache", "stat", "--json"])
+    assert json.loads(told.stdout_bytes)["folder"] == str(disk_cache_folder())
+
+
 @pytest.mark.usefixtures("conversation")
 def test_stat_verify_clear() -> None:
     """A line for each kind; a flipped byte is found and removed; then all of it."""
