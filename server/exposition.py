@@ -8,23 +8,18 @@ figures are shown. Knows no sessions: there is nothing here that names one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from radixchat.engine.errors import EngineStopped
 from radixchat.engine.stats import EngineSnapshot
-from radixchat.server.distribution import Distribution
+from radixchat.server.metric_family import counter, counters, gauge, gauges, histogram, labelled
 from radixchat.server.metrics import CACHE_LABELS, Metrics
 from radixchat.server.tier_figures import TierFigures, read_tiers, tier_metrics
 
@@ -35,7 +30,6 @@ if TYPE_CHECKING:
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 # A step of a long prompt on a slow machine; a scraper gives up after ten seconds.
 PATIENCE_S = 2.0
-PREFIX = "radixchat_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,130 +97,88 @@ class Exposition(Collector):
         yield from self._of_requests()
 
     def _of_process(self) -> Iterator[Metric]:
-        info = GaugeMetricFamily(
-            PREFIX + "build_info", "What runs here; always 1.", labels=("version", "model")
-        )
-        info.add_metric((self._version, self._host.model_name), 1)
-        yield info
+        what = (self._version, self._host.model_name)
+        yield gauges("build_info", "What runs here; always 1.", ("version", "model"), [(what, 1)])
         alive = self._host.failure is None
-        yield _gauge("engine_up", "1 while the engine's thread lives.", alive)
-        yield _gauge("draining", "1 while no new work is accepted.", self._host.is_draining)
+        yield gauge("engine_up", "1 while the engine's thread lives.", alive)
+        yield gauge("draining", "1 while no new work is accepted.", self._host.is_draining)
 
     def _of_engine(self) -> Iterator[Metric]:
-        now, counters = self._figures.snapshot, self._figures.snapshot.counters
-        yield _gauge("requests_running", "Requests in the current step.", now.running)
-        yield _gauge("requests_waiting", "Requests that wait to be admitted.", now.waiting)
+        now, counts = self._figures.snapshot, self._figures.snapshot.counters
+        yield gauge("requests_running", "Requests in the current step.", now.running)
+        yield gauge("requests_waiting", "Requests that wait to be admitted.", now.waiting)
         for name, text, value in (
-            ("requests", "Requests that the engine ended.", counters.requests),
-            ("requests_cancelled", "Of these, cancelled.", counters.cancelled),
-            ("prompt_tokens", "Tokens of the prompts of ended requests.", counters.prompt_tokens),
-            ("generation_tokens", "Tokens sampled, of ended requests.", counters.output_tokens),
-            ("computed_tokens", "Tokens that went through the model.", counters.computed_tokens),
-            ("draft_tokens", "Tokens guessed and computed ahead.", counters.draft_tokens),
-            ("accepted_draft_tokens", "Of these, right.", counters.accepted_tokens),
-            ("preemptions", "Requests that had to make room.", counters.preemptions),
-            ("engine_steps", "Forward passes.", counters.steps),
-            ("engine_step_seconds", "Seconds in steps.", counters.step_seconds),
-            ("engine_schedule_seconds", "Of these, deciding.", counters.schedule_seconds),
-            ("engine_stalls", "Times that nothing moved for long.", counters.stalls),
+            ("requests", "Requests that the engine ended.", counts.requests),
+            ("requests_cancelled", "Of these, cancelled.", counts.cancelled),
+            ("prompt_tokens", "Tokens of the prompts of ended requests.", counts.prompt_tokens),
+            ("generation_tokens", "Tokens sampled, of ended requests.", counts.output_tokens),
+            ("computed_tokens", "Tokens that went through the model.", counts.computed_tokens),
+            ("draft_tokens", "Tokens guessed and computed ahead.", counts.draft_tokens),
+            ("accepted_draft_tokens", "Of these, right.", counts.accepted_tokens),
+            ("preemptions", "Requests that had to make room.", counts.preemptions),
+            ("engine_steps", "Forward passes.", counts.steps),
+            ("engine_step_seconds", "Seconds in steps.", counts.step_seconds),
+            ("engine_schedule_seconds", "Of these, deciding.", counts.schedule_seconds),
+            ("engine_stalls", "Times that nothing moved for long.", counts.stalls),
         ):
-            yield _counter(name, text, value)
+            yield counter(name, text, value)
 
     def _of_cache(self) -> Iterator[Metric]:
-        figures, counters = self._figures, self._figures.snapshot.counters
-        queries, hits = counters.prompt_tokens, counters.cached_tokens
-        yield _counter("prefix_cache_queries", "Prompt tokens looked up.", queries)
-        yield _counter("prefix_cache_hits", "Of these, found: the hit rate in tokens.", hits)
+        figures, counts = self._figures, self._figures.snapshot.counters
+        queries, hits = counts.prompt_tokens, counts.cached_tokens
+        yield counter("prefix_cache_queries", "Prompt tokens looked up.", queries)
+        yield counter("prefix_cache_hits", "Of these, found: the hit rate in tokens.", hits)
         text = "Cached prompt tokens of ended requests, by where they were."
-        by_tier = _labelled(self._metrics.cached_tokens)
-        yield _counters("cached_tokens", text, ("tier",), by_tier)
-        yield _counter("kv_evicted_tokens", "Tokens dropped to make room.", figures.evicted)
+        by_tier = labelled(self._metrics.cached_tokens)
+        yield counters("cached_tokens", text, ("tier",), by_tier)
+        yield counter("kv_evicted_tokens", "Tokens dropped to make room.", figures.evicted)
         total = figures.snapshot.pages * figures.page_size
         free = figures.snapshot.pages_free * figures.page_size
-        tokens = GaugeMetricFamily(
-            PREFIX + "kv_tokens", "Room in the KV pool, in tokens.", labels=("state",)
-        )
-        tokens.add_metric(("free",), free)
-        tokens.add_metric(("evictable",), figures.evictable)
-        tokens.add_metric(("pinned",), total - free - figures.evictable)
-        yield tokens
-        used = (total - free - figures.evictable) / total if total else 0.0
-        yield _gauge("kv_cache_usage_ratio", "Share of the pool that requests hold.", used)
-        yield _gauge("kv_cached_tokens", "Tokens in the radix tree.", figures.cached)
-        yield _gauge("radix_nodes", "Nodes of the radix tree.", figures.nodes)
+        pinned = total - free - figures.evictable
+        states = labelled({"free": free, "evictable": figures.evictable, "pinned": pinned})
+        yield gauges("kv_tokens", "Room in the KV pool, in tokens.", ("state",), states)
+        used = pinned / total if total else 0.0
+        yield gauge("kv_cache_usage_ratio", "Share of the pool that requests hold.", used)
+        yield gauge("kv_cached_tokens", "Tokens in the radix tree.", figures.cached)
+        yield gauge("radix_nodes", "Nodes of the radix tree.", figures.nodes)
 
     def _of_responses(self) -> Iterator[Metric]:
         metrics = self._metrics
         active = self._host.num_running
-        yield _gauge("sessions_active", "Conversations with a running response.", active)
+        yield gauge("sessions_active", "Conversations with a running response.", active)
         ended = metrics.responses.items()
-        yield _counters("responses", "Responses that ended.", ("status", "reason"), ended)
+        yield counters("responses", "Responses that ended.", ("status", "reason"), ended)
         by_cache = [((label,), metrics.first_token[label]) for label in CACHE_LABELS]
         text = "From a turn's acceptance to its first token."
-        yield _histogram("time_to_first_token_seconds", text, by_cache, ("cache",))
+        yield histogram("time_to_first_token_seconds", text, by_cache, ("cache",))
         text = "From token to token of one request; those of one step share the gap."
-        yield _histogram("inter_token_latency_seconds", text, [((), metrics.token_gaps)])
+        yield histogram("inter_token_latency_seconds", text, [((), metrics.token_gaps)])
         text = "From the hand-over to the engine to the first admission."
-        yield _histogram("request_queue_time_seconds", text, [((), metrics.queue_time)])
+        yield histogram("request_queue_time_seconds", text, [((), metrics.queue_time)])
         text = "Prompt tokens of a request that were not cached."
-        yield _histogram("prefill_computed_tokens", text, [((), metrics.computed_tokens)])
+        yield histogram("prefill_computed_tokens", text, [((), metrics.computed_tokens)])
         text = "Calls of the store, reads and writes; waiting for its thread included."
-        yield _histogram("db_call_seconds", text, [((), metrics.database_time)])
+        yield histogram("db_call_seconds", text, [((), metrics.database_time)])
 
     def _of_sockets(self) -> Iterator[Metric]:
         metrics = self._metrics
-        yield _gauge("websocket_connections", "WebSockets that are open.", metrics.sockets_open)
-        yield _counter("websocket_connections", "WebSockets accepted.", metrics.sockets_opened)
-        closed = _labelled(metrics.sockets_closed)
-        yield _counters("websocket_closed", "WebSockets closed.", ("code",), closed)
+        yield gauge("websocket_connections", "WebSockets that are open.", metrics.sockets_open)
+        yield counter("websocket_connections", "WebSockets accepted.", metrics.sockets_opened)
+        closed = labelled(metrics.sockets_closed)
+        yield counters("websocket_closed", "WebSockets closed.", ("code",), closed)
         queued = metrics.socket_queue_bytes
-        yield _gauge("ws_send_queue_bytes", "Bytes that wait for readers.", queued)
+        yield gauge("ws_send_queue_bytes", "Bytes that wait for readers.", queued)
         slow = metrics.slow_consumers
-        yield _counter("slow_consumer_closed", "Closed because the reader stalled.", slow)
-        resumes = _labelled(metrics.resumes)
-        yield _counters("resume", "Responses taken up again.", ("result",), resumes)
+        yield counter("slow_consumer_closed", "Closed because the reader stalled.", slow)
+        resumes = labelled(metrics.resumes)
+        yield counters("resume", "Responses taken up again.", ("result",), resumes)
 
     def _of_requests(self) -> Iterator[Metric]:
         metrics = self._metrics
         labels = ("method", "route", "status")
-        yield _counters(
-            "http_requests", "HTTP requests answered.", labels, metrics.requests.items()
-        )
+        yield counters("http_requests", "HTTP requests answered.", labels, metrics.requests.items())
         by_route = [((route,), seen) for route, seen in sorted(metrics.request_time.items())]
         text = "From a request's head to the end of its answer."
-        yield _histogram("http_request_seconds", text, by_route, ("route",))
-        refusals = _labelled(metrics.refusals)
-        yield _counters("errors", "Errors sent to clients.", ("code",), refusals)
-
-
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(PREFIX + name, text, value=float(value))
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(PREFIX + name, text, value=float(value))
-
-
-def _labelled(counts: Mapping[str, int]) -> list[tuple[tuple[str, ...], int]]:
-    return [((label,), count) for label, count in counts.items()]
-
-
-def _counters(
-    name: str, text: str, labels: tuple[str, ...], counts: Iterable[tuple[tuple[str, ...], int]]
-) -> Metric:
-    family = CounterMetricFamily(PREFIX + name, text, labels=labels)
-    for values, count in sorted(counts):
-        family.add_metric(values, count)
-    return family
-
-
-def _histogram(
-    name: str,
-    text: str,
-    series: Iterable[tuple[tuple[str, ...], Distribution]],
-    labels: tuple[str, ...] = (),
-) -> Metric:
-    family = HistogramMetricFamily(PREFIX + name, text, labels=labels)
-    for values, seen in series:
-        family.add_metric(values, seen.buckets(), seen.sum)
-    return family
+        yield histogram("http_request_seconds", text, by_route, ("route",))
+        refusals = labelled(metrics.refusals)
+        yield counters("errors", "Errors sent to clients.", ("code",), refusals)

@@ -11,16 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from radixchat.engine.tiers.disk_store import DiskStats, DiskStore
+from radixchat.server.metric_family import counter, counters, gauge, gauges, labelled
 from radixchat.server.response_usage import SOURCES
 
 if TYPE_CHECKING:
     from radixchat.engine.engine import Engine
     from radixchat.server.host import ChatHost
-
-_PREFIX = "radixchat_tier_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,54 +106,27 @@ def tier_metrics(figures: TierFigures) -> Iterator[Metric]:
         ("capacity_bytes", "Bytes that they may take."),
     )
     for index, (name, text) in enumerate(texts):
-        yield _gauges(name, text, "tier", {tier: held[tier][index] for tier in held})
+        series = labelled({tier: held[tier][index] for tier in held})
+        yield gauges(f"tier_{name}", text, ("tier",), series)
     text = "Tokens that came back into the pool."
-    yield _counters("restored_tokens", text, "tier", figures.restored)
-    seconds = {place: us * 1e-6 for place, us in figures.load_us.items()}
+    yield counters("tier_restored_tokens", text, ("tier",), labelled(figures.restored))
+    seconds = labelled({place: us * 1e-6 for place, us in figures.load_us.items()})
     text = "What a token takes to come back, by which the gate decides."
-    yield _gauges("load_seconds_per_token", text, "tier", seconds)
+    yield gauges("tier_load_seconds_per_token", text, ("tier",), seconds)
     text = "What a token takes to be computed, by which the gate decides."
-    yield _gauges("prefill_seconds_per_token", text, None, figures.prefill_us * 1e-6)
+    yield gauge("tier_prefill_seconds_per_token", text, figures.prefill_us * 1e-6)
     text = "Tokens that the gate had computed again."
-    yield _counters("refused_tokens", text, None, figures.refused_tokens)
-    yield _counters("read_pages", "Pages read ahead of a prompt.", None, figures.read_pages)
-    yield _counters("used_pages", "Of these, brought back.", None, figures.used_pages)
+    yield counter("tier_refused_tokens", text, figures.refused_tokens)
+    yield counter("tier_read_pages", "Pages read ahead of a prompt.", figures.read_pages)
+    yield counter("tier_used_pages", "Of these, brought back.", figures.used_pages)
     if figures.useful_share is not None:
         text = "Share of the pages read ahead that were brought back."
-        yield _gauges("prefetch_useful_ratio", text, None, figures.useful_share)
+        yield gauge("tier_prefetch_useful_ratio", text, figures.useful_share)
     if disk is not None:
-        yield _counters("disk_reads", "Pages read from the disk, whole and valid.", None, disk.hits)
-        yield _counters("disk_writes", "Pages written to the disk.", None, disk.written)
+        text = "Pages read from the disk, whole and valid."
+        yield counter("tier_disk_reads", text, disk.hits)
+        yield counter("tier_disk_writes", "Pages written to the disk.", disk.written)
         text = "Pages that were not read from the disk, or not served."
-        yield _counters("disk_misses", text, "reason", disk.misses)
-        yield _gauges(
-            "disk_off", "1 once the disk tier has turned itself off.", None, _is_off(disk)
-        )
-
-
-def _is_off(disk: DiskStats) -> int:
-    return int(disk.problem is not None)
-
-
-def _gauges(
-    name: str, text: str, label: str | None, values: Mapping[str, float] | float
-) -> GaugeMetricFamily:
-    if label is None or not isinstance(values, Mapping):
-        assert not isinstance(values, Mapping)
-        return GaugeMetricFamily(_PREFIX + name, text, value=float(values))
-    gauges = GaugeMetricFamily(_PREFIX + name, text, labels=(label,))
-    for key, value in sorted(values.items()):
-        gauges.add_metric((key,), value)
-    return gauges
-
-
-def _counters(
-    name: str, text: str, label: str | None, values: Mapping[str, float] | float
-) -> CounterMetricFamily:
-    if label is None or not isinstance(values, Mapping):
-        assert not isinstance(values, Mapping)
-        return CounterMetricFamily(_PREFIX + name, text, value=float(values))
-    counters = CounterMetricFamily(_PREFIX + name, text, labels=(label,))
-    for key, value in sorted(values.items()):
-        counters.add_metric((key,), value)
-    return counters
+        yield counters("tier_disk_misses", text, ("reason",), labelled(disk.misses))
+        text = "1 once the disk tier has turned itself off."
+        yield gauge("tier_disk_off", text, disk.problem is not None)
