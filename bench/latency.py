@@ -11,25 +11,18 @@ two cores it takes about eight minutes, with --quick one to three.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import click
 
-from radixchat.bench.bench_model import load_model
 from radixchat.bench.latency_gaps import GapLoad, Gaps, gaps
 from radixchat.bench.latency_overhead import Overhead, OverheadLoad, overhead
 from radixchat.bench.latency_refusal import Refusal, RefusalLoad, refusal
 from radixchat.bench.latency_waiting import WaitingArm, WaitingLoad, waiting
-from radixchat.bench.name_list import name_list
-from radixchat.bench.provenance import facts, machine
-from radixchat.engine.collector import GarbageCollector
-from radixchat.engine.errors import RadixChatError
-from radixchat.engine.model_store import DEFAULT_MODEL
-from radixchat.engine.weights import Checkpoint
+from radixchat.bench.parts import Part, part_options, run_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +50,6 @@ QUICK = Effort(
     ),
     RefusalLoad(running=3, prompt=24, answer=8),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A measurement by name, and how it is shown."""
-
-    measure: Callable[[Checkpoint, Effort, int], Any]
-    lines: Callable[[Any], Iterator[str]]
 
 
 def overhead_lines(result: Overhead) -> Iterator[str]:
@@ -122,7 +107,7 @@ def refusal_lines(result: Refusal) -> Iterator[str]:
     )
 
 
-PARTS: Mapping[str, Part] = MappingProxyType(
+PARTS: Mapping[str, Part[Effort]] = MappingProxyType(
     {
         "overhead": Part(lambda model, e, seed: overhead(model, e.overhead, seed), overhead_lines),
         "gaps": Part(lambda model, e, seed: gaps(model, e.gaps, seed), gap_lines),
@@ -133,31 +118,10 @@ PARTS: Mapping[str, Part] = MappingProxyType(
 
 
 @click.command(help=__doc__)
-@click.option("--json", "with_json", is_flag=True, help="End with one line of JSON.")
-@click.option("--model", default=DEFAULT_MODEL, show_default=True)
-@click.option(
-    "--only", "names", default=",".join(PARTS), show_default=True,
-    callback=name_list(tuple(PARTS)), help="Which measurements.",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--quick", is_flag=True, help="Short loads: to see that it runs, not to measure.")
+@part_options(PARTS)
 def main(with_json: bool, model: str, names: tuple[str, ...], seed: int, quick: bool) -> None:
     """Measure and print, one after the other."""
-    load, effort = os.getloadavg()[0], QUICK if quick else FULL
-    click.echo(f"{machine()}, load {load:.2f}, seed {seed}, {model}")
-    checkpoint = load_model(model)
-    document = facts("latency", load, model=model, seed=seed, config=asdict(effort))
-    for name in names:
-        part = PARTS[name]
-        try:
-            with GarbageCollector():  # else it stops a step in the middle
-                result = part.measure(checkpoint, effort, seed)
-        except RadixChatError as error:
-            raise click.ClickException(f"{name}: {error}") from error
-        click.echo()
-        click.echo("\n".join(part.lines(result)))
-        arms = isinstance(result, tuple)
-        document[name] = [asdict(each) for each in result] if arms else asdict(result)
+    document, _ = run_parts("latency", PARTS, names, model, QUICK if quick else FULL, seed)
     if with_json:
         click.echo(json.dumps(document))
 

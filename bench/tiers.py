@@ -14,7 +14,6 @@ load average comes first. With the default model on two cores it takes about thr
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -22,19 +21,13 @@ from typing import Any
 
 import click
 
-from radixchat.bench.bench_model import load_model
 from radixchat.bench.cpu_goals import Verdict
-from radixchat.bench.name_list import name_list
-from radixchat.bench.provenance import facts, machine
+from radixchat.bench.parts import Part, part_options, run_parts
 from radixchat.bench.tiers_background import BackgroundLoad, background, background_lines
 from radixchat.bench.tiers_cycle import CycleLoad, cycle, cycle_lines
 from radixchat.bench.tiers_disk import DiskLoad, disk_lines, disk_use
 from radixchat.bench.tiers_gate import GateLoad, gate, gate_lines
 from radixchat.bench.tiers_policies import PolicyLoad, policies, policy_lines
-from radixchat.engine.collector import GarbageCollector
-from radixchat.engine.errors import RadixChatError
-from radixchat.engine.model_store import DEFAULT_MODEL
-from radixchat.engine.weights import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +58,7 @@ QUICK = Effort(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A measurement by name, and how it is shown."""
-
-    measure: Callable[[Checkpoint, Effort, int], Any]
-    lines: Callable[[Any], Iterator[str]]
-
-
-PARTS: Mapping[str, Part] = MappingProxyType(
+PARTS: Mapping[str, Part[Effort]] = MappingProxyType(
     {
         "cycle": Part(lambda model, e, seed: cycle(model, e.cycle, seed), cycle_lines),
         "gate": Part(lambda model, e, seed: gate(model, e.gate, seed), gate_lines),
@@ -93,32 +78,11 @@ def verdicts_of(result: Any) -> list[Verdict]:
 
 
 @click.command(help=__doc__)
-@click.option("--json", "with_json", is_flag=True, help="End with one line of JSON.")
-@click.option("--model", default=DEFAULT_MODEL, show_default=True)
-@click.option(
-    "--only", "names", default=",".join(PARTS), show_default=True,
-    callback=name_list(tuple(PARTS)), help="Which measurements.",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--quick", is_flag=True, help="Short loads: to see that it runs, not to measure.")
+@part_options(PARTS)
 def main(with_json: bool, model: str, names: tuple[str, ...], seed: int, quick: bool) -> None:
     """Measure and print, one after the other."""
-    load, effort = os.getloadavg()[0], QUICK if quick else FULL
-    click.echo(f"{machine()}, load {load:.2f}, seed {seed}, {model}")
-    checkpoint = load_model(model)
-    document = facts("tiers", load, model=model, seed=seed, config=asdict(effort))
-    verdicts = list[Verdict]()
-    for name in names:
-        part = PARTS[name]
-        try:
-            with GarbageCollector():  # else it stops a step in the middle
-                result = part.measure(checkpoint, effort, seed)
-        except RadixChatError as error:
-            raise click.ClickException(f"{name}: {error}") from error
-        click.echo()
-        click.echo("\n".join(part.lines(result)))
-        verdicts += verdicts_of(result)
-        document[name] = asdict(result)
+    document, results = run_parts("tiers", PARTS, names, model, QUICK if quick else FULL, seed)
+    verdicts = [verdict for result in results for verdict in verdicts_of(result)]
     click.echo("".join(f"\n{verdict.line()}" for verdict in verdicts))
     if with_json:
         click.echo(json.dumps(document | {"goals": [each.as_dict() for each in verdicts]}))
