@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from radixchat.bench.command import COMMAND, own_files
 from radixchat.bench.cpu_arm import ArmFailed, last_of
 
 QUESTION = "Hi"
 # Enough for a byte of text, whatever the model begins with.
 MAX_TOKENS = 16
-_CHAT = (sys.executable, "-c", "from radixchat.chat_cli.main import main; main()", "chat")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +63,10 @@ class StartArm:
 
 
 def our_start(name: str, model: str, threads: int, folder: Path) -> StartArm:
-    """`radixchat chat`, with everything that it writes below `folder`."""
+    """`radixchat chat`, with everything that it writes below `folder`. model: a path."""
     flags = ["--model", model, "--threads", str(threads), "--temperature", "0"]
-    environment = os.environ | {
-        "RADIXCHAT_DATA_DIR": str(folder / "data"),
-        "RADIXCHAT_CONFIG_DIR": str(folder / "config"),
-    }
-    command = (*_CHAT, *flags, "--max-tokens", str(MAX_TOKENS), QUESTION)
-    return StartArm(name, command, environment)
+    command = (*COMMAND, "chat", *flags, "--max-tokens", str(MAX_TOKENS), QUESTION)
+    return StartArm(name, command, own_files(folder))
 
 
 def peer_start(

@@ -9,17 +9,16 @@ import json
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from radixchat.bench.command import COMMAND, own_files
 from radixchat.bench.cpu_arm import ArmFailed
 from radixchat.bench.restart_result import RestartTurn
 
 ANSWER_TOKENS = 8
-_CHAT = (sys.executable, "-c", "from radixchat.chat_cli.main import main; main()", "chat")
 _BLOCK = 512  # bytes, of what getrusage counts
 
 
@@ -32,15 +31,12 @@ class ChatProcess:
         self.name = name
         self._folder = folder
         self._command = [
-            *(*_CHAT, "--json", "--model", model, "--disk-cache", disk_cache),
+            *(*COMMAND, "chat", "--json", "--model", model, "--disk-cache", disk_cache),
             *("--temperature", "0", "--max-tokens", str(ANSWER_TOKENS)),
         ]
         if threads is not None:
             self._command += ["--threads", str(threads)]
-        names = ("DATA", "CONFIG", "CACHE")
-        self._environment = os.environ | {
-            f"RADIXCHAT_{name}_DIR": str(folder / name.lower()) for name in names
-        }
+        self._environment = own_files(folder)
 
     def chat(self, lines: Sequence[str]) -> list[RestartTurn]:
         """A conversation of these turns, to the process's end. Raises ArmFailed."""

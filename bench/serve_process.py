@@ -1,26 +1,26 @@
 """`OwnServer`: a `radixchat serve` of this checkout, started for one run of `bench serve`.
 
-Its database and configuration are in a folder that goes with it; it listens on this machine only.
+Its database, its configuration and what it caches are in a folder that goes with it; it listens on
+this machine only.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
+from radixchat.bench.command import COMMAND, own_files
 from radixchat.bench.cpu_arm import last_of
 from radixchat.bench.serve_answer import AskFailed
 from radixchat.bench.serve_http import Address, HttpConnection
+from radixchat.engine.model_store import ModelStore
 
-_COMMAND = (sys.executable, "-c", "from radixchat.chat_cli.main import main; main()", "serve")
 _START_SECONDS = 300.0  # kernels may have to be compiled
 _STOP_SECONDS = 60.0
 _LOOK_SECONDS = 0.1
@@ -35,16 +35,16 @@ class OwnServer:
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         folder = Path(self._folder.name)
+        models = ModelStore.default().root.absolute()
+        models.mkdir(parents=True, exist_ok=True)
+        (folder / "cache").mkdir()
+        (folder / "cache" / models.name).symlink_to(models)  # it finds them by the user's names
         self._process = subprocess.Popen(
-            [*_COMMAND, "--model", model, "--port", str(port), *flags],
+            [*COMMAND, "serve", "--model", model, "--port", str(port), *flags],
             stdin=subprocess.DEVNULL,
             stdout=self._errors,
             stderr=self._errors,
-            env=os.environ
-            | {
-                "RADIXCHAT_DATA_DIR": str(folder / "data"),
-                "RADIXCHAT_CONFIG_DIR": str(folder / "config"),
-            },
+            env=own_files(folder),
         )
 
     async def __aenter__(self) -> OwnServer:

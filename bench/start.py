@@ -25,6 +25,8 @@ from statistics import median
 
 import click
 
+from radixchat.bench.bench_model import find_model
+from radixchat.bench.command import own_files
 from radixchat.bench.cpu_start import our_start
 from radixchat.bench.provenance import facts, machine
 from radixchat.bench.start_terminal import StartFailed, StartTerminal
@@ -36,13 +38,9 @@ _ECHO = "echo"
 
 
 def arms(model: str, threads: int | None, folder: Path) -> dict[str, Callable[[], float]]:
-    """What each start of an arm measures, in seconds; what they write is below the folder."""
-    environment = {
-        **os.environ,
-        "RADIXCHAT_DATA_DIR": str(folder / "data"),
-        "RADIXCHAT_CONFIG_DIR": str(folder / "config"),
-        "XDG_STATE_HOME": str(folder / "state"),
-    }
+    """What each start of an arm measures, in seconds. model: a path. folder: all that they write
+    is below it."""
+    environment = own_files(folder)
     flags = ["--model", model, "--temperature", "0", "--max-tokens", "16"]
     if threads is not None:
         flags += ["--threads", str(threads)]
@@ -92,8 +90,9 @@ def main(with_json: bool, model: str, threads: int | None, starts: int) -> None:
     """Measure and print."""
     load = os.getloadavg()[0]
     click.echo(f"{machine()}, load {load:.2f}, {model}, {starts} starts each")
+    path = str(find_model(model))
     with tempfile.TemporaryDirectory(prefix="radixchat-start-") as folder:
-        each = arms(model, threads, Path(folder))
+        each = arms(path, threads, Path(folder))
         try:
             each["waiting"]()  # and there is a conversation to be continued
             # In turn, so that a machine that becomes slower slows all of them.

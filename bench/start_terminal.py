@@ -9,17 +9,17 @@ import re
 import select
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
+from radixchat.bench.command import COMMAND
+
 ROWS, COLUMNS = 24, 80
 PATIENCE_S = 120.0
 # An input line turns bracketed paste on when it is first drawn.
 _PROMPT = re.compile(rb"\x1b\[\?2004h(?s:.)*> ")
-_CHAT = (sys.executable, "-c", "from radixchat.chat_cli.main import main; main()", "chat")
 
 
 class StartFailed(Exception):
@@ -40,7 +40,7 @@ class StartTerminal:
         self._shown = b""
         self._began = time.perf_counter()
         self._process = subprocess.Popen(
-            (*_CHAT, *flags),
+            (*COMMAND, "chat", *flags),
             stdin=terminal,
             stdout=subprocess.PIPE if piped else terminal,
             stderr=terminal,

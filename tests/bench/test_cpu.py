@@ -149,12 +149,12 @@ def test_a_start_without_a_token_is_told(script: str, says: str) -> None:
         StartArm("x", (sys.executable, "-c", script)).seconds()
 
 
-def test_our_start_leaves_the_users_conversations_alone(tmp_path: Path) -> None:
+def test_our_start_leaves_the_users_files_alone(tmp_path: Path) -> None:
     """Its files are in the folder that it is given."""
     arm = our_start(OURS, "model.gguf", 2, tmp_path)
     assert arm.environment is not None
-    for name in ("RADIXCHAT_DATA_DIR", "RADIXCHAT_CONFIG_DIR"):
-        assert Path(arm.environment[name]).parent == tmp_path
+    for name in ("CONFIG", "DATA", "STATE", "CACHE"):
+        assert Path(arm.environment[f"RADIXCHAT_{name}_DIR"]).parent == tmp_path
     assert arm.command[-1] == cpu_start.QUESTION
 
 
