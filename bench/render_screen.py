@@ -38,6 +38,8 @@ class PtyScreen(io.TextIOBase):
     num_bytes, num_writes: what has come out there, in how many writes. shown: the last of it.
     """
 
+    encoding = "utf-8"
+
     def __init__(self, columns: int, rows: int) -> None:
         self._leader, self._follower = pty.openpty()
         termios.tcsetwinsize(self._follower, (rows, columns))
@@ -63,11 +65,6 @@ class PtyScreen(io.TextIOBase):
     def fileno(self) -> int:
         """The end that programs write to."""
         return self._follower
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]  # typeshed has an attribute there
-        """UTF-8."""
-        return "utf-8"
 
     def write(self, text: str) -> int:
         """Through the terminal, until all of it has come out."""

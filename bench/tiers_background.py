@@ -18,13 +18,12 @@ from radixchat.bench.bench_model import random_tokens
 from radixchat.bench.cpu_goals import Verdict
 from radixchat.bench.percentiles import Percentiles
 from radixchat.bench.tiers_arm import NAMESPACE, TierArm, Turn, page_bytes
-from radixchat.bench.tiers_policies import KIND
+from radixchat.bench.tiers_policies import KIND, QUOTA_BYTES
 from radixchat.engine.config import DEFAULT_PAGE_SIZE, EngineConfig
 from radixchat.engine.hint import Prefetch
 from radixchat.engine.tiers.disk_store import DiskStore
 from radixchat.engine.weights import Checkpoint
 
-QUOTA_BYTES = 1 << 30
 # Foreground requests are not to be delayed by more, at p95.
 DELAY = (1.05, 1.0)
 # Fewer gaps tell nothing of the slowest twentieth.
