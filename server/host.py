@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import itertools
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -41,8 +39,8 @@ from radixchat.server.protocol import ResponseDone
 from radixchat.server.response import LiveResponse
 from radixchat.server.rows import ForgottenPath, Outcome
 from radixchat.server.service import ChatService
-from radixchat.server.store import Store
 from radixchat.server.store_removal import Removed
+from radixchat.server.store_thread import StoreThread
 
 _LOGGER = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -68,8 +66,7 @@ class ChatHost:
         *,
         engine: EngineThread,
         plan: EnginePlan,
-        store: Store,
-        database_thread: ThreadPoolExecutor,
+        database: StoreThread,
         tokenizer: Tokenizer,
         prompts: PromptBuilder,
         options: OptionReader,
@@ -97,7 +94,7 @@ class ChatHost:
         self._secret = secret
         self.engine_in_words = f"{plan}; below the pool {tiers}" if tiers else str(plan)
         self.engine = engine
-        self.store = store
+        self.store = database.store
         self.tokenizer = tokenizer
         self.prompts = prompts
         self.options = options
@@ -111,7 +108,7 @@ class ChatHost:
         self.beginning: set[asyncio.Task[object]] = set()
         self.lines = ConversationLines(self._running_in)
         self._ended: dict[str, LiveResponse] = {}
-        self._database_thread = database_thread
+        self._database = database
         self._closes_store = closes_store
         self.namespace_of = namespace_of
         self._services: dict[str, ChatService] = {}
@@ -192,8 +189,7 @@ class ChatHost:
         self._closing = True
         async with contextlib.AsyncExitStack() as stack:
             if self._closes_store:
-                stack.callback(self._database_thread.shutdown)
-                stack.push_async_callback(self.database, self.store.close)
+                stack.push_async_callback(self._database.close)
             stack.callback(self.options.close)
             stack.push_async_callback(self._stop_engine)
             await self._cancel_all(SHUTDOWN if self.is_draining else "interrupted")
@@ -202,14 +198,8 @@ class ChatHost:
     async def database(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call it on the store's thread. Raises EngineStopped once that is closed."""
         began = time.monotonic()
-        loop = asyncio.get_running_loop()
-        call = functools.partial(function, *args, **kwargs)
         try:
-            called = loop.run_in_executor(self._database_thread, call)
-        except RuntimeError as error:  # the thread has been shut down
-            raise EngineStopped("the service is closed") from error
-        try:
-            return await called
+            return await self._database.call(function, *args, **kwargs)
         finally:
             for observer in self.observers:
                 observer.database_used(time.monotonic() - began)
@@ -269,9 +259,10 @@ class ChatHost:
             sequence=done.sequence,
         )
         await self.database(self.store.finish_response, done.response, outcome)
-        computed = done.usage.input_tokens - done.usage.cached_tokens
         waited = done.timings.queue_ms or 0.0
-        self.prefill_rate.observe(computed, (done.timings.prompt_ms or 0.0) - waited)
+        self.prefill_rate.observe(
+            done.usage.computed_tokens, (done.timings.prompt_ms or 0.0) - waited
+        )
 
     async def _cancel_all(self, reason: str) -> None:
         while self.beginning or self.running:

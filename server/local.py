@@ -127,8 +127,7 @@ async def run_host(
     host = ChatHost(
         engine=engine,
         plan=model.engine.plan,
-        store=database.store,
-        database_thread=database.thread,
+        database=database,
         tokenizer=model.tokenizer,
         prompts=model.prompts,
         options=model.options,
@@ -209,7 +208,7 @@ def load_model(settings: LocalSettings, disk: DiskCache | None = None) -> Loaded
 
 
 def tiers_in_words(engine: Engine, disk: DiskCache | None) -> str:
-    """`512 MiB of host memory, 2048 MiB on disk in ~/.cache/radixchat/kv`; "" without tiers."""
+    """`512 MiB of host memory, 2,048 MiB in /home/me/.cache/radixchat/kv`; "" without tiers."""
     if engine.tiers is None:
         return ""
     host = engine.tiers.host

@@ -109,7 +109,6 @@ ONLY_IN: dict[str, set[str]] = {
         "engine/tiers/disk_store.py",
         "engine/tiers/page_reader.py",
         "engine/tiers/page_writer.py",
-        "server/host.py",
         "server/store_thread.py",
         "chat_cli/loading_thread.py",
     },

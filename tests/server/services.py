@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import TypeVar
@@ -21,7 +20,7 @@ from radixchat.server.protocol import (
     ResponseOptions,
 )
 from radixchat.server.service import ChatService
-from radixchat.server.store import Store
+from radixchat.server.store_thread import open_store
 
 T = TypeVar("T")
 GREEDY = ResponseOptions(temperature=0, max_output_tokens=10)
@@ -44,29 +43,25 @@ async def open_for(
     settings: LocalSettings, *principals: str, thread: type[EngineThread] = EngineThread
 ) -> AsyncIterator[list[ChatService]]:
     """A service for each principal, all over one engine and one store."""
-    database_thread = ThreadPoolExecutor(1)
-    loop = asyncio.get_running_loop()
-    assert settings.database is not None
-    store = await loop.run_in_executor(database_thread, Store, settings.database)
-    model = await asyncio.to_thread(load_model, replace(settings, threads=1))
-    engine = thread(model.engine)
-    engine.start()
-    host = ChatHost(
-        engine=engine,
-        plan=model.engine.plan,
-        store=store,
-        database_thread=database_thread,
-        tokenizer=model.tokenizer,
-        prompts=model.prompts,
-        options=model.options,
-        model_name=settings.model,
-        notices=(),
-        namespace_of=functools.partial(model.engine.namespace, b"a secret of the tests"),
-    )
-    try:
-        yield [host.service(principal) for principal in principals]
-    finally:
-        await host.close()
+    async with open_store(settings.database) as database:
+        model = await asyncio.to_thread(load_model, replace(settings, threads=1))
+        engine = thread(model.engine)
+        engine.start()
+        host = ChatHost(
+            engine=engine,
+            plan=model.engine.plan,
+            database=database,
+            tokenizer=model.tokenizer,
+            prompts=model.prompts,
+            options=model.options,
+            model_name=settings.model,
+            notices=(),
+            namespace_of=functools.partial(model.engine.namespace, b"a secret of the tests"),
+        )
+        try:
+            yield [host.service(principal) for principal in principals]
+        finally:
+            await host.close()
 
 
 async def finish(events: AsyncGenerator[ResponseEvent]) -> ResponseDone:

@@ -144,7 +144,7 @@ def test_everything_is_closed_whatever_fails(settings: LocalSettings, database: 
     assert done.error is not None
     assert (done.status, done.error.code) == ("failed", "store_error")
     assert not service.host.engine._thread.is_alive()
-    assert not any(thread.is_alive() for thread in service.host._database_thread._threads)
+    assert not any(thread.is_alive() for thread in service.host._database.thread._threads)
     assert [path.name for path in database.parent.glob("chat.db-owner-*")] == []
     with pytest.raises(EngineStopped, match="closed"):
         asyncio.run(service.messages(conversation))
