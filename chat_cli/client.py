@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
+from radixchat.chat_cli.conversation_source import ConversationSource
 from radixchat.chat_cli.settings import ChatSettings
 from radixchat.server.protocol import (
     CacheReport,
@@ -18,12 +19,11 @@ from radixchat.server.protocol import (
     MessageView,
     ResponseEvent,
     ResponseOptions,
-    SearchHit,
     TreeMessage,
 )
 
 
-class ChatClient(Protocol):
+class ChatClient(ConversationSource, Protocol):
     """Conversations, wherever they are answered.
 
     The generators yield ResponseCreated, OutputTextDelta*, then exactly one ResponseDone; closing
@@ -39,26 +39,8 @@ class ChatClient(Protocol):
     def n_ctx(self) -> int:
         """Tokens that a conversation may have; 0 while there is no model to tell it."""
 
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """What to tell once at the start."""
-
     async def create_conversation(self, system: str | None = None) -> str:
         """A new, empty conversation's id."""
-
-    async def latest_conversation(self) -> str | None:
-        """The conversation used last."""
-
-    async def resolve_conversation(self, id_or_prefix: str) -> str:
-        """The full id. Raises ConversationNotFound: unknown or ambiguous."""
-
-    async def conversation(self, conversation: str) -> ConversationView:
-        """What is known of it."""
-
-    async def conversations(
-        self, limit: int = 20, after: str | None = None
-    ) -> list[ConversationView]:
-        """The last changed first; after: those that follow that one."""
 
     async def update_conversation(
         self,
@@ -77,25 +59,11 @@ class ChatClient(Protocol):
     async def delete_conversation(self, conversation: str) -> None:
         """With what only it had in the cache. A turn that runs in it is cancelled first."""
 
-    async def fork_conversation(
-        self, conversation: str, *, at: str | None = None, title: str = ""
-    ) -> ConversationView:
-        """Another conversation that goes on from the tip, or from a message or response `at`."""
-
-    async def messages(self, conversation: str) -> list[MessageView]:
-        """The path at the conversation's tip, oldest first."""
-
     async def tree(self, conversation: str, *, warmth: bool = False) -> list[TreeMessage]:
         """Every message that the conversation has passed, parents first.
 
         warmth: with how much of each is cached.
         """
-
-    async def search(self, query: str, limit: int = 20) -> list[SearchHit]:
-        """Messages of all conversations that have these words, the best first."""
-
-    async def export(self, conversation: str, kind: str) -> str:
-        """The conversation as "json", all of its branches, or as "markdown", its path."""
 
     async def inspect(
         self,
@@ -107,12 +75,12 @@ class ChatClient(Protocol):
     ) -> CacheReport:
         """What the next turn, `text`, would find in the cache; changes nothing.
 
-        turn: as if it took the place of that user turn, from 1; then no segment tells its message,
-        unless there are texts. texts: with each segment's text.
+        turn: as if the text (without one, the turn's own) took the place of that user turn, from 1;
+        then no segment tells its message, unless there are texts. texts: with each segment's text.
         """
 
     async def cache_tree(self, conversation: str | None = None) -> CacheTree:
-        """The cache's tree, of all conversations; the given one's path is marked."""
+        """The cache's tree, of all of one's conversations; the given one's path is marked."""
 
     def send(
         self, conversation: str, text: str, options: ResponseOptions

@@ -11,7 +11,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from radixchat.chat_cli.conversation_names import all_conversations, meant, named
+from radixchat.chat_cli.conversation_names import (
+    HasConversations,
+    all_conversations,
+    meant,
+    named,
+)
 from radixchat.chat_cli.paths import disk_cache_folder
 from radixchat.server.local_principal import LOCAL_PRINCIPAL
 from radixchat.server.protocol import (
@@ -27,8 +32,8 @@ if TYPE_CHECKING:
     from radixchat.server.store import Store
 
 
-class ConversationSource(Protocol):
-    """Its methods mean what they mean of a ChatClient, and raise the same."""
+class ConversationSource(HasConversations, Protocol):
+    """What is refused is raised as a RadixChatError."""
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -36,11 +41,6 @@ class ConversationSource(Protocol):
 
     async def conversation(self, conversation: str) -> ConversationView:
         """What is known of it."""
-
-    async def conversations(
-        self, limit: int = 20, after: str | None = None
-    ) -> list[ConversationView]:
-        """The last changed first; after: those that follow that one."""
 
     async def latest_conversation(self) -> str | None:
         """The conversation used last."""

@@ -51,7 +51,10 @@ Look = Callable[[], Awaitable[Event | None]]
 
 
 class RemoteConversations:
-    """One principal's conversations at one server. Raises as `AsyncChatClient` says."""
+    """One principal's conversations at one server, as a ChatClient has them.
+
+    Raises as `AsyncChatClient` says.
+    """
 
     def __init__(self, link: ServerLink) -> None:
         self._link = link
@@ -111,10 +114,7 @@ class RemoteConversations:
         return [message_view(message) for message in (await self._get(conversation))["messages"]]
 
     async def tree(self, conversation: str, *, warmth: bool = False) -> list[TreeMessage]:
-        """Every message that the conversation has passed, parents first.
-
-        warmth: with how much of each is cached.
-        """
+        """Every message that the conversation has passed, parents first."""
         tree = await self._ask(
             "session.tree", session_id=conversation_id(conversation), warmth=warmth or None
         )
@@ -144,10 +144,7 @@ class RemoteConversations:
         turn: int | None = None,
         texts: bool = False,
     ) -> CacheReport:
-        """What the next turn, `text`, would find in the cache; changes nothing.
-
-        turn: as if it took the place of that user turn, from 1. texts: with each segment's text.
-        """
+        """What the next turn, `text`, would find in the cache; changes nothing."""
         inspected = await self._ask(
             "cache.inspect",
             session_id=None if conversation is None else conversation_id(conversation),
@@ -170,11 +167,7 @@ class RemoteConversations:
         system: str | None = None,
         tip: str | None = None,
     ) -> ConversationView:
-        """Change what is given.
-
-        tip: the message, or response, to go on from: another branch. system: the system message;
-        what was said is the same, and is computed again after it. "": none.
-        """
+        """Change what is given."""
         check_title(title or "")
         check_text("the system message", system or "")
         fields = {"name": title, "instructions": system, "tip": tip}

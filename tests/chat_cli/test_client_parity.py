@@ -422,7 +422,7 @@ def test_the_same_values(both: list[tuple[dict[str, Any], set[str]]], case: str)
 
 def test_every_method_has_a_case(both: list[tuple[dict[str, Any], set[str]]]) -> None:
     """What the interface has is used by the cases, all of it, here and there."""
-    wanted = {name for name in vars(ChatClient) if not name.startswith("_")}
+    wanted = {name for name in dir(ChatClient) if not name.startswith("_")}
     assert len(wanted) > 20
     for _, used in both:
         assert used == wanted
