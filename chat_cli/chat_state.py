@@ -111,7 +111,7 @@ class ChatState:
         self.conversation = conversation
         self.known = messages
         self.is_behind = False
-        self.system = next((m.text for m in messages if m.role == "system"), None)
+        self.system = system_of(messages)
         await self.client.open_conversation(conversation)
         return messages
 
@@ -172,3 +172,8 @@ class ChatState:
             self.engine_failed = self.engine_failed or error.code == "engine_failed"
             if self.exit_code == exit_codes.OK:
                 self.exit_code = exit_codes.for_error(error)
+
+
+def system_of(messages: Sequence[MessageView]) -> str | None:
+    """A path's system message, if it has one."""
+    return next((message.text for message in messages if message.role == "system"), None)

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from rich.text import Text
 
-from radixchat.chat_cli.chat_state import NO_TURN, ChatState
+from radixchat.chat_cli.chat_state import NO_TURN, ChatState, system_of
 from radixchat.chat_cli.commands import (
     ConversationCommand,
     Delete,
@@ -191,7 +191,7 @@ class ConversationCommands:
         if text is None:
             if state.conversation is not None:
                 await state.look_elsewhere()
-                state.system = _system_of(state.known)
+                state.system = system_of(state.known)
             state.notes.styled(Text(state.system or "no system message"))
             return
         system = None if text == _NO_SYSTEM else text
@@ -200,7 +200,7 @@ class ConversationCommands:
             state.notes.aside("the conversation will begin with it" if system else _CLEARED)
             return
         await state.look_elsewhere()
-        if system == _system_of(state.known):
+        if system == system_of(state.known):
             state.notes.aside("that is the system message already")
             return
         conversation = state.conversation
@@ -272,7 +272,3 @@ class ConversationCommands:
 
 
 _CLEARED = "the conversation will begin without a system message"
-
-
-def _system_of(messages: Sequence[MessageView]) -> str | None:
-    return next((message.text for message in messages if message.role == "system"), None)
