@@ -180,13 +180,9 @@ class Dialogue:
         self, ask: Callable[[str], AsyncGenerator[ResponseEvent]], *, attached: int = 0
     ) -> ErrorInfo | None:
         """Ask for an answer in this place and show it. attached: texts that it takes along."""
-        conversation = self.state.conversation
-        if conversation is None:
-            return self._refuse(_NO_TURN)
-        try:
-            await self.state.look_elsewhere()
-        except ServerUnreachable as error:  # the question would wait as long once more
-            return self._refuse(refusal_of(error, self.state.conversation))
+        conversation = await self._place()
+        if isinstance(conversation, ErrorInfo):
+            return conversation
 
         def accepted(created: ResponseCreated) -> None:
             del self.state.attachments[:attached]
@@ -207,13 +203,9 @@ class Dialogue:
 
     async def _answer_often(self, count: int) -> ErrorInfo | None:
         """Several answers beside each other, of which one goes on."""
-        conversation = self.state.conversation
-        if conversation is None:
-            return self._refuse(_NO_TURN)
-        try:
-            await self.state.look_elsewhere()
-        except ServerUnreachable as error:
-            return self._refuse(refusal_of(error, self.state.conversation))
+        conversation = await self._place()
+        if isinstance(conversation, ErrorInfo):
+            return conversation
         siblings = Siblings(
             self._client,
             conversation,
@@ -233,6 +225,17 @@ class Dialogue:
             finally:
                 await self.state.know()
         return self._refusal(answers[0])
+
+    async def _place(self) -> str | ErrorInfo:
+        """The conversation to answer in, as it is now; or why there is none to be answered in."""
+        conversation = self.state.conversation
+        if conversation is None:
+            return self._refuse(_NO_TURN)
+        try:
+            await self.state.look_elsewhere()
+        except ServerUnreachable as error:  # the question would wait as long once more
+            return self._refuse(refusal_of(error, conversation))
+        return conversation
 
     async def _conclude(self, done: ResponseDone) -> None:
         """What a turn that was shown leaves behind."""
