@@ -8,7 +8,7 @@ as its own types go: a field that is missing or of another kind is a `ProtocolEr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from radixchat.engine.errors import (
     ConfigError,
@@ -45,6 +45,7 @@ from radixchat.server.response_options import ResponseOptions
 from radixchat.server.response_usage import ResponseTimings, ResponseUsage
 
 Fields = Mapping[str, Any]
+T = TypeVar("T")
 
 
 class ProtocolError(RadixChatError):
@@ -57,13 +58,15 @@ def response_event(event: Fields) -> ResponseEvent | None:
     Raises ProtocolError of an event that lacks what its type has.
     """
     read = _READERS.get(event.get("type", ""))
-    if read is None:
-        return None
+    return None if read is None else readable(f"an event {event['type']!r}", read, event)
+
+
+def readable(what: str, read: Callable[[Fields], T], fields: Fields) -> T:
+    """What `read` makes of the fields. Raises ProtocolError where it finds them otherwise."""
     try:
-        return read(event)
+        return read(fields)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        message = f"an event {event['type']!r} that cannot be read: {error!r}"
-        raise ProtocolError(message) from error
+        raise ProtocolError(f"{what} that cannot be read: {error!r}") from error
 
 
 def response_id_of(event: Fields) -> str | None:
@@ -172,10 +175,7 @@ def _cache(event: Fields) -> CacheReport:
 
 def cache_report(event: Fields) -> CacheReport:
     """What `cache.inspected` tells of a prompt. Raises ProtocolError."""
-    try:
-        return _report(event, None)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProtocolError(f"a cache report that cannot be read: {error!r}") from error
+    return readable("a cache report", lambda told: _report(told, None), event)
 
 
 def _report(event: Fields, response: str | None) -> CacheReport:

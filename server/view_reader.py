@@ -6,10 +6,7 @@ does: a field that is missing or of another kind is a `ProtocolError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
-
-from radixchat.server.event_reader import ProtocolError
+from radixchat.server.event_reader import Fields, readable
 from radixchat.server.views import (
     CacheNode,
     CacheTree,
@@ -19,40 +16,30 @@ from radixchat.server.views import (
     TreeMessage,
 )
 
-Fields = Mapping[str, Any]
-T = TypeVar("T")
-
 
 def conversation_view(session: Fields) -> ConversationView:
     """A conversation. Raises ProtocolError."""
-    return _readable("a conversation", _conversation, session)
+    return readable("a conversation", _conversation, session)
 
 
 def message_view(message: Fields) -> MessageView:
     """A message on a path. Raises ProtocolError."""
-    return _readable("a message", _message, message)
+    return readable("a message", _message, message)
 
 
 def tree_message(message: Fields) -> TreeMessage:
     """A message of a tree. Raises ProtocolError."""
-    return _readable("a message", _tree_message, message)
+    return readable("a message", _tree_message, message)
 
 
 def search_hit(hit: Fields) -> SearchHit:
     """A message that was found. Raises ProtocolError."""
-    return _readable("a message that was found", _search_hit, hit)
+    return readable("a message that was found", _search_hit, hit)
 
 
 def cache_tree(tree: Fields) -> CacheTree:
     """A picture of the cache. Raises ProtocolError."""
-    return _readable("a picture of the cache", _cache_tree, tree)
-
-
-def _readable(what: str, read: Callable[[Fields], T], fields: Fields) -> T:
-    try:
-        return read(fields)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ProtocolError(f"{what} that cannot be read: {error!r}") from error
+    return readable("a picture of the cache", _cache_tree, tree)
 
 
 def _conversation(session: Fields) -> ConversationView:
