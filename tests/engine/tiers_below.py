@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from radixchat.tests.engine.schedule import Schedule
     from radixchat.tests.engine.solo_answers import SoloAnswers
 
-# Of the store's pages, those of these conversations' prompts are there when a schedule begins.
+# Nothing that is read from memory, or written there, takes as long.
 PATIENCE_S = 30.0
 
 
