@@ -182,6 +182,7 @@ def terminal(folder: Path) -> Iterator[Pane]:
         "RADIXCHAT_CONFIG_DIR": str(folder / "config"),
         "RADIXCHAT_DATA_DIR": str(folder / "data"),
         "RADIXCHAT_NO_HISTORY": "true",
+        "RADIXCHAT_DISK_CACHE": "0",
     }
     kept = {
         name: value
