@@ -169,7 +169,7 @@ function go(id) {
   return showAddressed();
 }
 
-let showing = 0; // counts what was asked for; only the last may take the focus
+let showing = 0; // counts what was asked for; only the last takes the focus, or fails
 
 async function showAddressed() {
   const mine = ++showing;
@@ -182,10 +182,11 @@ async function showAddressed() {
     if (mine !== showing) return;
     if (message !== null && transcript.reveal(message)) return;
   } catch (error) {
+    if (mine !== showing) return;
     if (error instanceof Refused && error.details.code?.endsWith("not_found")) go(null);
     report(error);
   }
-  if (mine === showing) composer.focus();
+  composer.focus();
 }
 
 /** Runs something that may fail; what failed is said. */

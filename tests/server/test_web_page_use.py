@@ -60,6 +60,11 @@ CONTRAST = """() => {
     }
     return poor;
 }"""
+# One that is not there is asked for, and another one before the server has said so.
+OVERTAKEN = """(next) => {
+    location.hash = "#conv_nobody";
+    setTimeout(() => (location.hash = next));
+}"""
 SHORT = "localStorage.setItem('radixchat.preferences', '{\"max_output_tokens\": 24}')"
 
 
@@ -149,6 +154,54 @@ def test_the_keyboard_is_enough(local: LocalSettings) -> None:
         await expect(links.nth(0)).to_be_focused()
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Third line")
+
+    browse(body, local)
+
+
+@pytest.mark.slow
+def test_the_address_says_what_is_shown(local: LocalSettings) -> None:
+    """Back, Forward, a typed address, what a search finds; the last that is asked for counts."""
+
+    async def body(page: Page, server: Server) -> None:
+        await short(page)
+        heading, field = page.get_by_role("heading", level=1), page.locator("#field")
+        links, question = page.locator("#list a"), page.locator(".message.user")
+        address = {"New conversation": ""}
+        for text in ("Apple", "Pear"):
+            await page.get_by_role("button", name="New conversation").press("Enter")
+            await expect(heading).to_have_text("New conversation")
+            await say(page, text)
+            await idle(page)
+            await expect(heading).to_have_text(text)
+            address[text] = await page.evaluate("location.hash")
+        await links.filter(has_text="Apple").click()
+        await expect(heading).to_have_text("Apple")
+        await page.go_back()
+        await expect(heading).to_have_text("Pear")
+        await expect(field).to_be_focused()
+        await page.go_forward()
+        await expect(heading).to_have_text("Apple")
+        for text, fragment in address.items():
+            await page.evaluate("fragment => (location.hash = fragment)", fragment)
+            await expect(heading).to_have_text(text)
+        await page.fill("#search", "apple")
+        await expect(page.locator("#list mark")).to_have_text("Apple")
+        for _ in range(2):  # the second time the address does not change
+            await links.click()
+            await expect(heading).to_have_text("Apple")
+            await expect(question).to_be_focused()
+            await field.focus()
+        await page.go_back()
+        await expect(heading).to_have_text("Pear")
+        await page.go_forward()
+        await expect(question).to_be_focused()
+        await page.evaluate(OVERTAKEN, address["Pear"])
+        await expect(heading).to_have_text("Pear")
+        await expect(field).to_be_focused()
+        await say(page, "Plum")  # by now the first question has its answer, too
+        await idle(page)
+        await expect(heading).to_have_text("Pear")
+        assert await page.evaluate("location.hash") == address["Pear"]
 
     browse(body, local)
 
