@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import time
 from pathlib import Path
 
@@ -19,7 +21,7 @@ def test_a_terminal_closed_in_mid_answer(tiny_model: Path, tmp_path: Path) -> No
         chat.wait_for("leaves")
         chat.enter("talk")
         chat.wait_for(r"> talk\n(?!loading )(?s:.)*\S\S\S")
-        time.sleep(1.5)  # nothing is read, as nobody would: the terminal takes no more
+        wait_until_full(chat)
         chat.process.ptyproc.fileobj.close()
         chat.process.ptyproc.closed = True
         deadline = time.monotonic() + PATIENCE_S
@@ -36,3 +38,16 @@ def test_a_terminal_closed_in_mid_answer(tiny_model: Path, tmp_path: Path) -> No
         )
     assert [message.role for message in path] == ["user", "assistant"]
     assert path[-1].status == "interrupted"
+
+
+def wait_until_full(chat: ChatTerminal) -> None:
+    """Until the terminal takes no more, as nobody reads it: the answer waits in a write."""
+    own = os.open(Path(f"/proc/{chat.process.pid}/fd/1").readlink(), os.O_RDWR | os.O_NOCTTY)
+    try:
+        deadline, full = time.monotonic() + PATIENCE_S, 0
+        while full < 5:  # a write that does not wait keeps it for a moment, too
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+            full = 0 if select.select([], [own], [], 0)[1] else full + 1
+    finally:
+        os.close(own)
