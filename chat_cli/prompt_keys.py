@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import Condition, has_focus, has_selection
@@ -82,8 +83,6 @@ def _bind_sending(keys: KeyBindings, actions: KeyActions) -> None:
 
     @Condition
     def sends() -> bool:
-        from prompt_toolkit.application import get_app
-
         return actions.sends(get_app().current_buffer.text)
 
     @keys.add("enter", filter=in_line & sends)

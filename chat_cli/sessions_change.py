@@ -52,7 +52,7 @@ def delete(ids: tuple[str, ...], yes: bool, **values: Any) -> None:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("id", type=Text(), required=False, shell_complete=conversations)
+@click.argument("id_", metavar="[ID]", type=Text(), required=False, shell_complete=conversations)
 @click.option(
     "--at",
     metavar="N|ID",
@@ -60,14 +60,14 @@ def delete(ids: tuple[str, ...], yes: bool, **values: Any) -> None:
 )
 @click.option("--name", metavar="NAME", default="", help="What the new one is called.")
 @place_flags
-def fork(id: str | None, at: str | None, name: str, **values: Any) -> None:  # noqa: A002 - shown
+def fork(id_: str | None, at: str | None, name: str, **values: Any) -> None:
     """Make a second conversation with the same history, and print its id.
 
     Without ID of the one used last. Nothing is copied, and nothing is computed again.
     """
 
     async def work(source: ConversationSource, streams: Streams) -> int:
-        (conversation,) = await chosen(source, [id] if id else [])
+        (conversation,) = await chosen(source, [id_] if id_ else [])
         place = at
         if at is not None and at.isascii() and at.isdecimal():
             place = await _after_turn(source, conversation, int(at))

@@ -63,18 +63,18 @@ def list_sessions(limit: int | None, as_json: bool, **values: Any) -> None:
 
 
 @click.command(cls=ConfiguredCommand)
-@click.argument("id", type=Text(), required=False, shell_complete=conversations)
+@click.argument("id_", metavar="[ID]", type=Text(), required=False, shell_complete=conversations)
 @click.option("--tree", is_flag=True, help="All branches, a line per message, with its id.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, with the messages' ids.")
 @place_flags
-def show(id: str | None, tree: bool, as_json: bool, **values: Any) -> None:  # noqa: A002 - shown
+def show(id_: str | None, tree: bool, as_json: bool, **values: Any) -> None:
     """Print a conversation, from its beginning to its end.
 
     Without ID the one used last.
     """
 
     async def work(source: ConversationSource, streams: Streams) -> int:
-        (conversation,) = await chosen(source, [id] if id else [])
+        (conversation,) = await chosen(source, [id_] if id_ else [])
         messages: Sequence[MessageView | TreeMessage]
         if tree:
             messages = branches = await source.tree(conversation)
